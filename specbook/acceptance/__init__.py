@@ -1,0 +1,1 @@
+"""Stage 1: what a round yields, and the profiles that hold the evidence for it."""

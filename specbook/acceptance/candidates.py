@@ -1,0 +1,197 @@
+"""Which draft lengths a profile can speak for, and how many tokens a round yields at each.
+
+A profile measured at K = 8 says nothing certain about K = 1: position 1 itself changes with K. So a profile offers the
+draft length it was measured at, and no speculation; others are offered only under a named assumption, which every
+row of the projection then repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from specbook.acceptance.profile import AcceptanceProfile
+from specbook.acceptance.yields import tokens_for_draft_length
+from specbook.checks import BadInput, check_counts, check_finite
+
+Assumption = Literal["none", "truncation"]
+MEASURED = "measured"
+# Profiles that agree on these speak of one thing and may be combined, one draft length each.
+IDENTITY = ("target", "drafter", "method", "domain", "temperature")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftCandidates:
+    """Tokens per round at each draft length that may be chosen.
+
+    Attributes
+    ----------
+    draft_lengths : tuple of int
+        Rising, beginning with 0.
+    expected_tokens : tuple of float
+        Tokens per round, in [1, K + 1]; 1 at K = 0.
+    assumptions : tuple of str
+        ``measured``, or what was assumed to get the figure.
+    drafter, method, domain : str or None
+        As the profiles name them.
+
+    Raises
+    ------
+    ValueError
+        If the lengths do not rise from 0, or a round yields less than 1 or more than K + 1 tokens.
+    """
+
+    draft_lengths: tuple[int, ...]
+    expected_tokens: tuple[float, ...]
+    assumptions: tuple[str, ...]
+    drafter: str | None = None
+    method: str | None = None
+    domain: str | None = None
+
+    def __post_init__(self) -> None:
+        lengths = check_counts("draft_lengths", self.draft_lengths)
+        tokens = check_finite("expected_tokens", self.expected_tokens)
+        if lengths.size == 0 or lengths[0] != 0 or np.any(np.diff(lengths) <= 0):
+            raise ValueError(f"draft_lengths must rise from 0; got {self.draft_lengths}")
+        if tokens.shape != lengths.shape or len(self.assumptions) != lengths.size:
+            raise ValueError("draft_lengths, expected_tokens and assumptions must be equally long")
+        if np.any(tokens < 1.0) or np.any(tokens > lengths + 1.0 + 1e-9) or tokens[0] != 1.0:
+            raise ValueError(f"expected_tokens must lie in [1, K + 1] and be 1 at K = 0; got {self.expected_tokens}")
+
+
+def group_profiles(profiles: Sequence[AcceptanceProfile]) -> list[list[AcceptanceProfile]]:
+    """Profiles that speak of the same target, drafter, method, domain and temperature, in order of appearance.
+
+    Examples
+    --------
+    >>> from specbook.acceptance.library import library_profile
+    >>> names = ["vllm-48892-mtp-k8", "vllm-48892-mtp-k1", "model-optimizer-2247"]
+    >>> [len(group) for group in group_profiles([library_profile(name) for name in names])]
+    [2, 1]
+    """
+    groups: dict[tuple[object, ...], list[AcceptanceProfile]] = {}
+    for profile in profiles:
+        groups.setdefault(tuple(getattr(profile, label) for label in IDENTITY), []).append(profile)
+    return list(groups.values())
+
+
+def draft_candidates(
+    profiles: Sequence[AcceptanceProfile], *, assume: Assumption = "none", max_draft_length: int = 16
+) -> DraftCandidates:
+    """Draft lengths that the profiles speak for.
+
+    Parameters
+    ----------
+    profiles : sequence of AcceptanceProfile
+        One or more of the same target, drafter, method, domain and temperature; several give one measured point each.
+    assume : "none" or "truncation"
+        With ``truncation``, shorter drafts are taken to accept position for position as the longest profile did.
+    max_draft_length : int
+        Longest draft to offer under an assumption.
+
+    Raises
+    ------
+    BadInput
+        If a profile is of a tree, ran without speculation, or speaks for no draft length without an assumption;
+        if profiles disagree on what they are of, or repeat a draft length.
+
+    References
+    ----------
+    vllm48892 for the dependence of position 1 on K.
+
+    Examples
+    --------
+    >>> from specbook.acceptance.profile import profile_from_counts
+    >>> profile = profile_from_counts({2: [2, 4, 4]}, draft_length=2)
+    >>> draft_candidates([profile]).draft_lengths
+    (0, 2)
+    >>> draft_candidates([profile], assume="truncation").assumptions
+    ('measured', 'truncation of a profile at K = 2', 'measured')
+    """
+    _check_same(profiles)
+    points = {0: (1.0, MEASURED)}
+    for profile in profiles:
+        _check_chain(profile)
+        points |= _measured_point(profile, points)
+    if assume == "truncation":
+        longest = max(profiles, key=lambda profile: len(profile.marginal_acceptance or []))
+        points = _truncated_points(longest, max_draft_length) | points
+    if len(points) == 1:
+        raise BadInput(
+            "the source does not say how many tokens each round drafted",
+            field="draft_length",
+            value=None,
+            remedy="pass --assume truncation to project every shorter draft from the positions, "
+            "or import with --draft-length if every round drafted alike",
+        )
+    lengths = sorted(points)
+    return DraftCandidates(
+        draft_lengths=tuple(lengths),
+        expected_tokens=tuple(points[k][0] for k in lengths),
+        assumptions=tuple(points[k][1] for k in lengths),
+        drafter=profiles[0].drafter,
+        method=profiles[0].method,
+        domain=profiles[0].domain,
+    )
+
+
+def _check_same(profiles: Sequence[AcceptanceProfile]) -> None:
+    if not profiles:
+        raise ValueError("profiles must not be empty")
+    for label in IDENTITY:
+        values = {getattr(profile, label) for profile in profiles}
+        if len(values) > 1:
+            raise BadInput(
+                f"profiles disagree: {', '.join(sorted(map(str, values)))}",
+                field=label,
+                remedy="project each by itself, or set the label when importing",
+            )
+
+
+def _check_chain(profile: AcceptanceProfile) -> None:
+    if profile.tree is not None:
+        raise BadInput(
+            "this profile is of a tree drafter; its verify width and cost are not those of a chain",
+            field="tree",
+            value=profile.method,
+            remedy="project a profile of a chain: the chain formula would be wrong here",
+        )
+    if not profile.n_accepted_tokens and not any(profile.marginal_acceptance or [1.0]):
+        raise BadInput(
+            "no draft token was ever accepted",
+            field="n_accepted_tokens",
+            value=profile.n_accepted_tokens,
+            remedy="this run did not speculate, or its drafter never agreed; there is nothing to project",
+        )
+
+
+def _measured_point(profile: AcceptanceProfile, points: dict[int, tuple[float, str]]) -> dict[int, tuple[float, str]]:
+    length, marginal = profile.draft_length, profile.marginal_acceptance
+    if not length:
+        return {}
+    if length in points:
+        raise BadInput("two profiles of one draft length", field="draft_length", value=length, remedy="drop one")
+    if marginal is not None and len(marginal) >= length:
+        return {length: (1.0 + float(np.sum(marginal[:length])), MEASURED)}
+    if profile.mean_acceptance_length is not None:
+        return {length: (min(profile.mean_acceptance_length, length + 1.0), MEASURED)}
+    return {}
+
+
+def _truncated_points(profile: AcceptanceProfile, max_draft_length: int) -> dict[int, tuple[float, str]]:
+    marginal = profile.marginal_acceptance
+    if marginal is None:
+        raise BadInput(
+            "truncation needs acceptance by position, which this profile does not hold",
+            field="evidence",
+            value=profile.evidence,
+            remedy="leave --assume out, or bring a source with positions",
+        )
+    origin = f"a profile at K = {profile.draft_length}" if profile.draft_length else "drafts of varying length"
+    return {
+        length: (float(tokens_for_draft_length(length, marginal)), f"truncation of {origin}")
+        for length in range(1, min(len(marginal), max_draft_length) + 1)
+    }

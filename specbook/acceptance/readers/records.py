@@ -1,0 +1,107 @@
+"""A file as a stream of JSON records, whatever its size: one document, a list, or JSON Lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specbook.checks import BadInput
+from specbook.files import DOCUMENT_LIMIT_BYTES, check_readable, parse_json, read_json
+
+Progress = Callable[[int], None]
+
+
+def silent(_: int) -> None:
+    """Report no progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One parsed record, and where it stands for error messages."""
+
+    value: Any
+    where: str
+
+
+def read_records(path: Path, warn: Callable[[str], None], progress: Progress = silent) -> Iterator[Record]:
+    """Yield the records of a JSON or JSON Lines file.
+
+    JSON Lines are streamed, so that memory does not grow with the file; a single document is limited to 64 MiB.
+    A last line that breaks off is what a killed run leaves behind: it is dropped and ``warn`` is told, if good
+    lines came before it.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    warn : callable
+        Receives one line of text for each thing left out.
+    progress : callable
+        Receives the number of bytes read since the last call.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, or is neither JSON nor JSON Lines.
+    """
+    size_bytes = check_readable(path)
+    if _is_json_lines(path):
+        yield from _json_lines(path, warn, progress)
+        return
+    document = read_json(path)
+    progress(size_bytes)
+    records = document if isinstance(document, list) else [document]
+    for index, value in enumerate(records):
+        yield Record(value, f"{path}" if document is not records else f"{path}[{index}]")
+
+
+def _is_json_lines(path: Path) -> bool:
+    with path.open("rb") as stream:
+        first = _next_line(stream, path, 1).strip()
+        while first == b"" and stream.peek(1):
+            first = _next_line(stream, path, 1).strip()
+    try:
+        return isinstance(json.loads(first), dict)
+    except ValueError:
+        return False
+
+
+def _next_line(stream: Any, path: Path, number: int) -> bytes:
+    line: bytes = stream.readline(DOCUMENT_LIMIT_BYTES + 1)
+    if len(line) > DOCUMENT_LIMIT_BYTES:
+        raise BadInput(
+            f"line {number} is longer than {DOCUMENT_LIMIT_BYTES / 1e6:.0f} MB",
+            file=str(path),
+            remedy="no known format has such lines; export JSON Lines, one request a line",
+        )
+    return line
+
+
+def _json_lines(path: Path, warn: Callable[[str], None], progress: Progress) -> Iterator[Record]:
+    broken: BadInput | None = None
+    broken_line = n_good = 0
+    with path.open("rb") as stream:
+        for number in range(1, 2**63):
+            line = _next_line(stream, path, number)
+            if not line:
+                break
+            progress(len(line))
+            if not line.strip():
+                continue
+            if broken is not None:
+                raise broken
+            where = f"{path} line {number}"
+            try:
+                value = parse_json(line, where)
+            except BadInput as error:
+                broken, broken_line = error, number
+                continue
+            n_good += 1
+            yield Record(value, where)
+    if broken is not None:
+        if not n_good:
+            raise broken
+        warn(f"line {broken_line}, the last, is unreadable and was left out; the {n_good} before it are used")

@@ -1,0 +1,86 @@
+"""Spec-Bench answer files: one question a line, with the tokens that each round kept.
+
+``accept_lengths`` is one flat list over the rounds of all turns, and each entry counts the bonus token. How many
+tokens a round drafted is not in the file, so the draft length stays unknown unless the reader of the file states it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from specbook.acceptance.readers.requests import RequestCounts, whole_list
+from specbook.checks import BadInput
+
+NAME = "spec-bench"
+WARNINGS = ("the source does not say how many tokens each round drafted",)
+
+_LONGEST_ROUND = 4097  # tokens, the bonus token included; a longer one is damage
+
+# The model_id that Spec-Bench's scripts write: target-method[-drafter]-precision-temp[erature]-T.
+_MODEL_ID = re.compile(
+    r"^(?P<target>.+?)-(?P<method>vanilla|sps|eagle[23]?|medusa|hydra|pld|rest|lookahead|recycling|space|samd|kangaroo)"
+    r"(?:-(?P<drafter>.+?))?-(?:b?float16|float32|fp16|bf16)(?:-temp(?:erature)?-(?P<temperature>\d+(?:\.\d+)?))?$",
+    re.IGNORECASE,
+)
+_METHODS = {"vanilla": "none", "sps": "draft_model", "pld": "prompt_lookup"}
+TREE_METHODS = frozenset({"eagle", "eagle2", "eagle3", "medusa", "hydra", "rest", "recycling", "samd"})
+
+
+def recognises(record: Any) -> bool:
+    """Whether the record is a Spec-Bench answer."""
+    return isinstance(record, dict) and any("accept_lengths" in choice for choice in _choices(record))
+
+
+def _choices(record: dict[str, Any]) -> list[dict[str, Any]]:
+    choices = record.get("choices")
+    return [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
+
+
+def read(record: Any, where: str) -> Iterator[RequestCounts]:
+    """Yield the question as one request; a choice without rounds, as a failed question has, yields nothing."""
+    labels = labels_of(record.get("model_id"))
+    if isinstance(record.get("category"), str):
+        labels["domain"] = record["category"]
+    for index, choice in enumerate(_choices(record)):
+        name = f"choices[{index}].accept_lengths"
+        lengths = whole_list(choice.get("accept_lengths"), where, name, minimum=1)
+        if not lengths:
+            continue
+        if max(lengths) > _LONGEST_ROUND:
+            raise BadInput(
+                f"a round of more than {_LONGEST_ROUND} tokens",
+                file=where,
+                field=name,
+                value=max(lengths),
+                remedy="one entry is one round; export the file again",
+            )
+        counts = np.bincount(np.asarray(lengths) - 1)
+        yield RequestCounts(by_accepted=counts.tolist(), labels=labels)
+
+
+def labels_of(model_id: Any) -> dict[str, Any]:
+    """Target, method, drafter and temperature as Spec-Bench's scripts put them into ``model_id``.
+
+    Examples
+    --------
+    >>> labels_of("vicuna-7b-v1.3-sps-68m-float16-temp-0.0")
+    {'target': 'vicuna-7b-v1.3', 'method': 'draft_model', 'drafter': '68m', 'temperature': 0.0}
+    >>> labels_of("my-model")
+    {'target': 'my-model'}
+    """
+    if not isinstance(model_id, str):
+        return {}
+    match = _MODEL_ID.match(model_id)
+    if match is None:
+        return {"target": model_id}
+    method = match["method"].lower()
+    labels: dict[str, Any] = {"target": match["target"], "method": _METHODS.get(method, method)}
+    if match["drafter"]:
+        labels["drafter"] = match["drafter"]
+    if match["temperature"]:
+        labels["temperature"] = float(match["temperature"])
+    return labels

@@ -1,0 +1,336 @@
+"""The command line: ``specbook``. Tables on a terminal, ``--json`` for machines, one line for bad input.
+
+Exit codes: 0 done, 1 a gate failed, 2 bad input. Model and file names are printed escaped, since they come from
+other people's files.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from specbook import __version__
+from specbook.acceptance.profile import AcceptanceProfile, write_profile
+from specbook.acceptance.readers.records import silent
+from specbook.checks import BadInput, printable
+from specbook.display import terminal
+from specbook.files import dump_model, to_json
+
+if TYPE_CHECKING:
+    from specbook.funnel import FunnelConfig, FunnelResult
+
+app = typer.Typer(
+    name="specbook",
+    help="Find out whether speculative decoding pays before renting a GPU.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+profile_app = typer.Typer(
+    help="Acceptance profiles: import, show, library.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(profile_app, name="profile")
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")]
+
+# A bar appears for inputs above this size, which take about two seconds to read.
+_PROGRESS_FROM_BYTES = 100e6
+
+
+class FormatName(StrEnum):
+    """Formats of ``profile import``."""
+
+    auto = "auto"
+    vllm_per_request = "vllm-per-request"
+    spec_bench = "spec-bench"
+
+
+class AssumptionName(StrEnum):
+    """Assumptions of ``project``."""
+
+    none = "none"
+    truncation = "truncation"
+
+
+BatchOption = Annotated[str, typer.Option("--batch", help="Batch sizes, separated by commas.")]
+ContextOption = Annotated[str, typer.Option("--context", help="Context lengths in tokens, separated by commas.")]
+PrecisionOption = Annotated[str, typer.Option("--precision", help="Weight format: bf16, fp16, fp8, int4, q4_k, q8_0.")]
+DraftPrecisionOption = Annotated[str, typer.Option("--draft-precision", help="Weight format of the draft model.")]
+AssumeOption = Annotated[
+    AssumptionName,
+    typer.Option("--assume", help="truncation: project shorter drafts from the positions of a longer one."),
+]
+MaxLengthOption = Annotated[int, typer.Option("--max-draft-length", min=1, max=64, help="Longest draft assumed.")]
+
+
+def main() -> None:
+    """Run the command line; bad input becomes one line on standard error and exit code 2."""
+    try:
+        app()
+    except BadInput as error:
+        sys.stderr.write(f"specbook: {error}\n")
+        raise SystemExit(2) from None
+
+
+def _version(value: bool) -> None:
+    if value:
+        sys.stdout.write(f"specbook {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Find out whether speculative decoding pays before renting a GPU."""
+    del version
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"specbook: {printable(text)}\n")
+
+
+def _emit(document: Any) -> None:
+    sys.stdout.write(to_json(document))
+
+
+@contextmanager
+def _reading(paths: Sequence[Path]) -> Iterator[Any]:
+    """A progress bar on standard error for large inputs, else nothing."""
+    total = sum(path.stat().st_size for path in paths if path.is_file())
+    if total < _PROGRESS_FROM_BYTES:
+        yield silent
+        return
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("reading", total=total)
+        yield lambda n_bytes: bar.advance(task, n_bytes)
+
+
+@profile_app.command("import")
+def profile_import(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE..", help="Acceptance files of one run.")],
+    out: Annotated[Path, typer.Option("--out", help="The profile to write.")],
+    format: Annotated[FormatName, typer.Option("--format", help="How to read the files.")] = FormatName.auto,
+    target: Annotated[str | None, typer.Option(help="Target model, if the file does not say.")] = None,
+    drafter: Annotated[str | None, typer.Option(help="Draft model or head.")] = None,
+    method: Annotated[str | None, typer.Option(help="draft_model, eagle, medusa, mtp, ngram, …")] = None,
+    domain: Annotated[str | None, typer.Option(help="What the prompts were about.")] = None,
+    temperature: Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.")] = None,
+    draft_length: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Tokens drafted in every round, if the file does not say.")
+    ] = None,
+    category: Annotated[list[str] | None, typer.Option(help="Keep only requests of this category; repeatable.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Read acceptance files into a profile."""
+    from specbook.acceptance.readers import ImportOptions, import_profile
+
+    labels = {
+        "target": target,
+        "drafter": drafter,
+        "method": method,
+        "domain": domain,
+        "temperature": temperature,
+        "draft_length": draft_length,
+    }
+    options = ImportOptions(format=format.value, labels=labels, categories=tuple(category or ()))
+    with _reading(files) as progress:
+        profile = import_profile(files, options, progress)
+    write_profile(profile, out)
+    for warning in profile.warnings:
+        _note(f"note: {warning}")
+    if json:
+        _emit(profile.model_dump(mode="json", by_alias=True))
+    else:
+        terminal.show_profile(profile)
+        terminal.say(f"wrote {out}")
+
+
+@profile_app.command("show")
+def profile_show(
+    profile: Annotated[str, typer.Argument(metavar="P.json", help="A profile, or a name of the library.")],
+    json: JsonFlag = False,
+) -> None:
+    """Show a profile."""
+    loaded = _load_profile(profile)
+    if json:
+        sys.stdout.write(dump_model(loaded))
+    else:
+        terminal.show_profile(loaded)
+        for warning in loaded.warnings:
+            terminal.say(f"note: {warning}")
+
+
+@profile_app.command("library")
+def profile_library(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show this one.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """List the profiles that ship with specbook, or show one."""
+    from specbook.acceptance.library import library_names, library_profile
+
+    if name is not None:
+        profile_show(name, json)
+        return
+    profiles = {known: library_profile(known) for known in library_names()}
+    if json:
+        _emit({known: profile.model_dump(mode="json", by_alias=True) for known, profile in profiles.items()})
+        return
+    terminal.show_library(profiles)
+
+
+def _load_profile(name: str) -> AcceptanceProfile:
+    from specbook.acceptance.library import library_names, library_profile
+    from specbook.acceptance.profile import read_profile
+
+    return library_profile(name) if name in library_names() else read_profile(Path(name))
+
+
+@app.command("hardware")
+def hardware(json: JsonFlag = False) -> None:
+    """List the hardware catalogue."""
+    from specbook.hardware.profile import catalogue_device, catalogue_names
+
+    devices = [catalogue_device(name) for name in catalogue_names()]
+    if json:
+        _emit({device.name: device.model_dump(mode="json", by_alias=True) for device in devices})
+    else:
+        terminal.show_hardware(devices)
+
+
+@app.command("models")
+def models(json: JsonFlag = False) -> None:
+    """List the model library."""
+    from specbook.roofline.model_spec import model, model_entry, model_names
+
+    if json:
+        _emit({name: {"n_parameters": model(name).n_parameters, **model_entry(name)} for name in model_names()})
+        return
+    terminal.show_models([model(name) for name in model_names()])
+
+
+def _integers(text: str, option: str, maximum: int) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and 1 <= int(part) <= maximum for part in parts if len(part) <= 12):
+        remedy = f"give whole numbers from 1 to {maximum}, separated by commas, such as 1,4,16"
+        raise BadInput("is no list of whole numbers", field=option, value=text, remedy=remedy)
+    if any(len(part) > 12 for part in parts):
+        raise BadInput("is too large", field=option, value=text, remedy=f"give whole numbers from 1 to {maximum}")
+    return tuple(sorted({int(part) for part in parts}))
+
+
+@app.command("project")
+def project_command(
+    acceptance: Annotated[
+        list[str], typer.Option("--acceptance", help="A profile, or a name of the library; repeatable.")
+    ],
+    hardware: Annotated[str, typer.Option("--hardware", help="A name of the catalogue, or a hardware file.")],
+    target: Annotated[str, typer.Option(help="Target, a name of the model library.")],
+    draft: Annotated[str, typer.Option(help="Draft model, a name of the model library.")],
+    out: Annotated[Path, typer.Option("--out", help="The projection to write, Parquet.")],
+    batch: BatchOption = "1,4,16,64",
+    context: ContextOption = "512,4096",
+    precision: PrecisionOption = "bf16",
+    draft_precision: DraftPrecisionOption = "bf16",
+    assume: AssumeOption = AssumptionName.none,
+    max_draft_length: MaxLengthOption = 16,
+    top: Annotated[int, typer.Option(min=1, help="Ranks to print for each batch and context.")] = 3,
+    json: JsonFlag = False,
+) -> None:
+    """Rank draft lengths for a target, a draft model and a device by the doctrine's roofline."""
+    from specbook.files import write_atomically
+    from specbook.funnel import run_funnel
+
+    lengths = (batch, context, assume, max_draft_length)
+    config = _funnel_config(acceptance, [hardware], (target, draft), lengths, (precision, draft_precision))
+    result = run_funnel(config)
+    write_atomically(out, result.ranking.write_parquet)
+    if json:
+        _emit({**_machine_summary(result), "rows": result.ranking.to_dicts(), "out": str(out)})
+        return
+    terminal.show_ranking(result, top)
+    terminal.say(f"wrote {out}")
+
+
+@app.command("funnel")
+def funnel_command(
+    acceptance: Annotated[
+        list[str], typer.Option("--acceptance", help="A profile, or a name of the library; repeatable.")
+    ],
+    target: Annotated[str, typer.Option(help="Target, a name of the model library.")],
+    draft: Annotated[str, typer.Option(help="Draft model, a name of the model library.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
+    hardware: Annotated[
+        list[str] | None,
+        typer.Option("--hardware", help="A name or file; repeatable. Without it, the whole catalogue."),
+    ] = None,
+    batch: BatchOption = "1,2,4,8,16,32,64",
+    context: ContextOption = "512,2048,8192,32768",
+    precision: PrecisionOption = "bf16",
+    draft_precision: DraftPrecisionOption = "bf16",
+    assume: AssumeOption = AssumptionName.none,
+    max_draft_length: MaxLengthOption = 16,
+    json: JsonFlag = False,
+) -> None:
+    """Take acceptance evidence through the stages that exist (roofline) and write the results into a folder."""
+    from specbook.funnel import run_funnel, write_funnel
+    from specbook.hardware.profile import catalogue_names
+
+    lengths = (batch, context, assume, max_draft_length)
+    devices = hardware or catalogue_names()
+    config = _funnel_config(acceptance, devices, (target, draft), lengths, (precision, draft_precision))
+    result = run_funnel(config)
+    write_funnel(result, out)
+    if json:
+        _emit({**_machine_summary(result), "out": str(out)})
+        return
+    terminal.show_gates(result)
+    terminal.show_notes(result)
+    terminal.say(f"wrote {out}")
+
+
+def _funnel_config(
+    acceptance: Sequence[str],
+    hardware: Sequence[str],
+    names: tuple[str, str],
+    lengths: tuple[str, str, AssumptionName, int],
+    precisions: tuple[str, str],
+) -> FunnelConfig:
+    from specbook.funnel import FunnelConfig
+    from specbook.hardware.profile import load_hardware
+    from specbook.roofline.model_spec import model
+    from specbook.roofline.model_spec import precision as weight_format
+
+    batch, context, assume, max_draft_length = lengths
+    for name in precisions:
+        weight_format(name)
+    return FunnelConfig(
+        profiles=tuple(_load_profile(name) for name in acceptance),
+        hardware=tuple(load_hardware(name) for name in hardware),
+        target=model(names[0]),
+        draft=model(names[1]),
+        batches=_integers(batch, "--batch", 65536),
+        contexts=_integers(context, "--context", 2**24),
+        precision=precisions[0].casefold(),
+        draft_precision=precisions[1].casefold(),
+        assume=assume.value,
+        max_draft_length=max_draft_length,
+    )
+
+
+def _machine_summary(result: FunnelResult) -> dict[str, Any]:
+    from specbook.funnel import summary
+
+    return summary(result)

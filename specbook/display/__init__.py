@@ -1,0 +1,1 @@
+"""What people see: terminal tables, charts, the Explorer, and the pages of the book."""

@@ -1,0 +1,248 @@
+"""The funnel as far as it exists: acceptance evidence and hardware in, a ranked roofline projection out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from specbook import __version__
+from specbook.acceptance.candidates import Assumption, DraftCandidates, draft_candidates, group_profiles
+from specbook.acceptance.profile import AcceptanceProfile
+from specbook.files import to_json, write_atomically, write_text
+from specbook.hardware.profile import HardwareProfile
+from specbook.roofline.frontier import best_by_cell, break_even, rank
+from specbook.roofline.grid import GridConfig, project
+from specbook.roofline.model_spec import ModelSpec, same_model
+
+CEILING = (
+    "step times are an ideal roofline: perfect overlap, no cost per kernel. Measured steps are longer, the drafter's "
+    "most of all, so read these speedups as ceilings"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunnelConfig:
+    """What goes into the funnel.
+
+    Attributes
+    ----------
+    profiles : tuple of AcceptanceProfile
+        Evidence; profiles of the same target, drafter, method, domain and temperature give a draft length each.
+    hardware : tuple of HardwareProfile
+    target, draft : ModelSpec
+    batches, contexts : tuple of int
+    precision, draft_precision : str
+    assume : "none" or "truncation"
+    max_draft_length : int
+    """
+
+    profiles: tuple[AcceptanceProfile, ...]
+    hardware: tuple[HardwareProfile, ...]
+    target: ModelSpec
+    draft: ModelSpec
+    batches: tuple[int, ...]
+    contexts: tuple[int, ...]
+    precision: str = "bf16"
+    draft_precision: str = "bf16"
+    assume: Assumption = "none"
+    max_draft_length: int = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageGate:
+    """How many configurations entered a stage, how many left it, and why the others did not."""
+
+    stage: str
+    entered: int
+    left: int
+    dropped: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunnelResult:
+    """Outcome of :func:`run_funnel`.
+
+    Attributes
+    ----------
+    config : FunnelConfig
+    ranking : polars.DataFrame
+        The projection, ranked within each domain, hardware, context and batch.
+    break_even : polars.DataFrame
+        Batch from which on speculation no longer pays, by domain, hardware and context.
+    gates : tuple of StageGate
+    notes : tuple of str
+        What the figures assume.
+    """
+
+    config: FunnelConfig
+    ranking: pl.DataFrame
+    break_even: pl.DataFrame
+    gates: tuple[StageGate, ...]
+    notes: tuple[str, ...]
+
+
+def run_funnel(config: FunnelConfig) -> FunnelResult:
+    """Run the stages that exist: acceptance evidence, hardware, roofline.
+
+    Parameters
+    ----------
+    config : FunnelConfig
+
+    Returns
+    -------
+    FunnelResult
+
+    Raises
+    ------
+    BadInput
+        If a profile cannot be projected.
+
+    Examples
+    --------
+    >>> result = run_funnel(example_funnel())
+    >>> result.gates[-1].entered, result.gates[-1].left
+    (8, 8)
+    """
+    candidates = [
+        draft_candidates(group, assume=config.assume, max_draft_length=config.max_draft_length)
+        for group in group_profiles(config.profiles)
+    ]
+    grids = [_grid(config, each) for each in candidates]
+    projection = pl.concat([project(grid) for grid in grids])
+    drafting = projection.filter(pl.col("draft_length") > 0)
+    return FunnelResult(
+        config=config,
+        ranking=rank(projection),
+        break_even=pl.concat([break_even(grid) for grid in grids]),
+        gates=(
+            StageGate(stage="acceptance", entered=len(config.profiles), left=len(config.profiles), dropped={}),
+            _roofline_gate(drafting),
+        ),
+        notes=(CEILING, *_identity_notes(config), *_assumption_notes(candidates), *_hardware_notes(config)),
+    )
+
+
+def _grid(config: FunnelConfig, candidates: DraftCandidates) -> GridConfig:
+    return GridConfig(
+        hardware=config.hardware,
+        target=config.target,
+        draft=config.draft,
+        candidates=candidates,
+        batches=config.batches,
+        contexts=config.contexts,
+        precision=config.precision,
+        draft_precision=config.draft_precision,
+    )
+
+
+def _roofline_gate(drafting: pl.DataFrame) -> StageGate:
+    too_large = drafting.filter(pl.col("fits_memory").not_()).height
+    slow = drafting.filter(pl.col("fits_memory") & (pl.col("speedup") <= 1.0)).height
+    return StageGate(
+        stage="roofline",
+        entered=drafting.height,
+        left=drafting.filter("viable").height,
+        dropped={"does not fit in memory": too_large, "not faster than no speculation": slow},
+    )
+
+
+def _assumption_notes(candidates: Sequence[DraftCandidates]) -> list[str]:
+    assumed = sorted({text for each in candidates for text in each.assumptions if text != "measured"})
+    return [
+        f"{text}: acceptance at a position is taken not to depend on the draft length; position 1 was accepted in "
+        "83.4 % of rounds at K = 1 and in 76.2 % at K = 8 on one server (vllm-project/vllm#48892)"
+        for text in assumed
+    ]
+
+
+def _identity_notes(config: FunnelConfig) -> list[str]:
+    measured = sorted({p.target for p in config.profiles if p.target and not same_model(p.target, config.target)})
+    return [
+        f"acceptance was measured on {name}, not on {config.target.name}; it belongs to the pair it was measured on"
+        for name in measured
+    ]
+
+
+def _hardware_notes(config: FunnelConfig) -> list[str]:
+    unknown = [profile.name for profile in config.hardware if profile.step_overhead_s is None]
+    return [f"no launch overhead is known, so none is counted, on {', '.join(unknown)}"] if unknown else []
+
+
+def summary(result: FunnelResult) -> dict[str, Any]:
+    """The result as one JSON object: inputs, gates, notes, best draft length of every cell, break-even batches.
+
+    Examples
+    --------
+    >>> sorted(summary(run_funnel(example_funnel())))
+    ['best', 'break_even', 'config', 'gates', 'notes', 'specbook_version']
+    """
+    config = result.config
+    return {
+        "specbook_version": __version__,
+        "config": {
+            "target": config.target.name,
+            "draft": config.draft.name,
+            "precision": config.precision,
+            "draft_precision": config.draft_precision,
+            "hardware": [profile.name for profile in config.hardware],
+            "batches": list(config.batches),
+            "contexts": list(config.contexts),
+            "assume": config.assume,
+            "evidence": [_evidence(profile) for profile in config.profiles],
+        },
+        "gates": [
+            {"stage": gate.stage, "entered": gate.entered, "left": gate.left, "dropped": gate.dropped}
+            for gate in result.gates
+        ],
+        "notes": list(result.notes),
+        "best": best_by_cell(result.ranking.drop("rank")).to_dicts(),
+        "break_even": result.break_even.to_dicts(),
+    }
+
+
+def _evidence(profile: AcceptanceProfile) -> dict[str, Any]:
+    keys = ("target", "drafter", "method", "domain", "temperature", "draft_length", "evidence", "n_rounds")
+    known = {key: getattr(profile, key) for key in keys}
+    known["mean_acceptance_length"] = profile.mean_acceptance_length
+    known["provenance"] = [item.model_dump(mode="json") for item in profile.provenance]
+    return known
+
+
+def write_funnel(result: FunnelResult, folder: Path) -> None:
+    """Write ``ranking.parquet``, ``break_even.parquet`` and ``summary.json`` into ``folder``, each atomically.
+
+    Raises
+    ------
+    BadInput
+        If the folder cannot be written.
+    """
+    write_atomically(folder / "ranking.parquet", result.ranking.write_parquet)
+    write_atomically(folder / "break_even.parquet", result.break_even.write_parquet)
+    write_text(folder / "summary.json", to_json(summary(result)))
+
+
+def example_funnel() -> FunnelConfig:
+    """A small funnel on one device, for examples and first steps.
+
+    Examples
+    --------
+    >>> example_funnel().target.name
+    'Llama-3.1-70B'
+    """
+    from specbook.acceptance.profile import profile_from_counts
+    from specbook.hardware.profile import catalogue_device
+    from specbook.roofline.model_spec import model
+
+    profile = profile_from_counts({4: [24, 18, 14, 11, 33]}, draft_length=4, method="draft_model", domain="code")
+    return FunnelConfig(
+        profiles=(profile,),
+        hardware=(catalogue_device("mi300x"),),
+        target=model("Llama-3.1-70B"),
+        draft=model("Llama-3.2-1B"),
+        batches=(1, 2, 4, 8),
+        contexts=(512, 4096),
+    )

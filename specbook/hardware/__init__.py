@@ -1,0 +1,1 @@
+"""Stage 2: what a device can do, each figure with its source."""

@@ -1,0 +1,160 @@
+"""The hardware profile, ``specbook-hardware/1``, and the catalogue of devices that ships with specbook."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from specbook.checks import BadInput
+from specbook.files import read_model
+
+_CATALOGUE = Path(__file__).parent / "catalogue"
+
+
+class Figure(BaseModel):
+    """One number with its origin.
+
+    Attributes
+    ----------
+    value : float
+        In the unit that the field's name ends with.
+    evidence : "measured" or "catalogue"
+        Measured by a probe on the device itself, or taken from a document.
+    source : str
+        The document, or the probe.
+    url, note : str, optional
+        Where to read it, and how it was derived.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    value: Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+    evidence: Literal["measured", "catalogue"]
+    source: Annotated[str, Field(min_length=1)]
+    url: str | None = None
+    note: str | None = None
+
+
+class PeakFlops(BaseModel):
+    """Dense matrix rates with wide accumulation, never counted with sparsity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fp16: Figure = Field(description="FP16 or BF16 weights, FP32 accumulation.")
+    fp8: Figure | None = Field(None, description="FP8 weights and activations.")
+    int8: Figure | None = Field(None, description="INT8 weights and activations.")
+
+
+class HardwareProfile(BaseModel):
+    """What one device, or one CPU socket, can do.
+
+    Examples
+    --------
+    >>> h100 = catalogue_device("h100-sxm5")
+    >>> round(h100.mbu, 2), round(h100.ridge_point_flops_per_byte)
+    (0.89, 332)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    schema_: Literal["specbook-hardware/1"] = Field("specbook-hardware/1", alias="schema")
+    name: Annotated[str, Field(min_length=1)] = Field(description="Short id, as used on the command line.")
+    device: Annotated[str, Field(min_length=1)] = Field(description="Full name of the device.")
+    vendor: str
+    kind: Literal["gpu", "unified", "cpu"] = Field(description="gpu: own memory; unified: shared with the CPU.")
+    memory_bytes: Figure = Field(description="Memory that weights and KV cache must fit in.")
+    peak_bandwidth_bytes_per_s: Figure = Field(description="Theoretical peak.")
+    sustained_bandwidth_bytes_per_s: Figure = Field(description="What long reads reach.")
+    peak_flops_per_s: PeakFlops
+    step_overhead_s: Figure | None = Field(None, description="Launch overhead of one forward pass; null if unknown.")
+    warnings: list[str] = []
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        sustained, peak = self.sustained_bandwidth_bytes_per_s.value, self.peak_bandwidth_bytes_per_s.value
+        if sustained > peak:
+            problem = f"is above the peak of {peak:g}"
+            context = {"problem": problem, "value": sustained, "remedy": "correct either figure"}
+            context["field"] = "sustained_bandwidth_bytes_per_s.value"
+            raise PydanticCustomError("impossible_hardware", "{problem}", context)
+        return self
+
+    @property
+    def mbu(self) -> float:
+        """Memory bandwidth utilisation: sustained ÷ peak, dimensionless."""
+        return self.sustained_bandwidth_bytes_per_s.value / self.peak_bandwidth_bytes_per_s.value
+
+    @property
+    def ridge_point_flops_per_byte(self) -> float:
+        """Arithmetic intensity at which 16-bit arithmetic takes as long as sustained memory traffic."""
+        return self.peak_flops_per_s.fp16.value / self.sustained_bandwidth_bytes_per_s.value
+
+    def flops_per_s(self, arithmetic: str) -> float:
+        """Dense rate for ``fp16``, ``fp8`` or ``int8`` arithmetic; the 16-bit rate where the device has no other.
+
+        Examples
+        --------
+        >>> a100 = catalogue_device("a100-sxm4-80gb")
+        >>> a100.flops_per_s("fp8") == a100.flops_per_s("fp16")
+        True
+        """
+        figure = getattr(self.peak_flops_per_s, arithmetic) or self.peak_flops_per_s.fp16
+        return float(figure.value)
+
+
+def catalogue_names() -> list[str]:
+    """Ids of the devices in the catalogue.
+
+    Examples
+    --------
+    >>> len(catalogue_names()) >= 13
+    True
+    """
+    return sorted(path.stem for path in _CATALOGUE.glob("*.json"))
+
+
+@cache
+def catalogue_device(name: str) -> HardwareProfile:
+    """A device of the catalogue by id, upper or lower case.
+
+    Raises
+    ------
+    BadInput
+        If there is none of that id.
+
+    Examples
+    --------
+    >>> catalogue_device("L4").kind
+    'gpu'
+    """
+    known = {known.casefold(): known for known in catalogue_names()}
+    if name.casefold() not in known:
+        raise BadInput(
+            "no such device in the catalogue",
+            field="hardware",
+            value=name,
+            remedy=f"one of {', '.join(known.values())}, or a {HardwareProfile.model_fields['schema_'].default} file",
+        )
+    return read_model(_CATALOGUE / f"{known[name.casefold()]}.json", HardwareProfile)
+
+
+def load_hardware(name_or_path: str) -> HardwareProfile:
+    """A device of the catalogue, or a ``specbook-hardware/1`` file.
+
+    Raises
+    ------
+    BadInput
+        If it is neither.
+
+    Examples
+    --------
+    >>> load_hardware("m3-max").vendor
+    'Apple'
+    """
+    if name_or_path.endswith(".json") or Path(name_or_path).exists():
+        return read_model(Path(name_or_path), HardwareProfile)
+    return catalogue_device(name_or_path)

@@ -1,0 +1,1 @@
+"""Stage 3: what a round costs, and where speculation pays."""

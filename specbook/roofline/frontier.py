@@ -1,0 +1,170 @@
+"""What to do with a projection: rank it, find where speculation stops paying, and where to bypass it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from specbook.roofline.grid import GridConfig, evaluate_grid
+from specbook.roofline.speedup import best_draft_length, break_even_batch
+
+# The draft lengths of one cell compete with each other; nothing else does.
+CELL = ("domain", "hardware", "target", "drafter", "precision", "context", "batch")
+
+
+def rank(projection: pl.DataFrame) -> pl.DataFrame:
+    """Order the draft lengths of each domain, hardware, context and batch by time per token.
+
+    Parameters
+    ----------
+    projection : polars.DataFrame
+        As :func:`~specbook.roofline.grid.project` returns it.
+
+    Returns
+    -------
+    polars.DataFrame
+        The same rows with a first column ``rank``: 1 is the fastest that fits in memory; the shorter draft wins a
+        tie; rows that do not fit come last, with a null rank.
+
+    References
+    ----------
+    leviathan2023, section 3.5
+
+    Examples
+    --------
+    >>> from specbook.roofline.grid import example_grid, project
+    >>> rank(project(example_grid())).filter(pl.col("rank") == 1)["draft_length"].to_list()
+    [4, 4, 4, 4]
+    """
+    order = pl.struct(pl.col("fits_memory").not_(), "tpot_s", "draft_length").rank("ordinal").over(CELL)
+    ranked = projection.with_columns(rank=pl.when("fits_memory").then(order).cast(pl.Int64))
+    return ranked.sort("domain", "hardware", "context", "batch", "rank", nulls_last=True, maintain_order=True).select(
+        "rank", pl.exclude("rank")
+    )
+
+
+def best_by_cell(projection: pl.DataFrame) -> pl.DataFrame:
+    """The fastest draft length of each hardware, context and batch; cells where nothing fits are left out.
+
+    Parameters
+    ----------
+    projection : polars.DataFrame
+        As :func:`~specbook.roofline.grid.project` returns it.
+
+    Returns
+    -------
+    polars.DataFrame
+        One row a cell; ``draft_length`` 0 means that speculation must be bypassed there.
+
+    References
+    ----------
+    leviathan2023, section 3.5
+
+    Examples
+    --------
+    >>> from specbook.roofline.grid import example_grid, project
+    >>> best_by_cell(project(example_grid())).height
+    4
+    """
+    return rank(projection).filter(pl.col("rank") == 1).drop("rank")
+
+
+def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
+    """The batch from which on no draft length pays, for each hardware and context, ignoring memory capacity.
+
+    Every batch from 1 to ``max_batch`` is evaluated, so that the boundary is exact and no shape of the curve is
+    assumed; the batches of ``config`` are not used.
+
+    Parameters
+    ----------
+    config : GridConfig
+    max_batch : int
+        Largest batch to look at.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns ``domain, hardware, context, break_even_batch, max_batch, best_draft_length_at_batch_1,
+        speedup_at_batch_1``. The boundary is null where speculation still pays at ``max_batch``, 1 where it never
+        pays.
+
+    Raises
+    ------
+    ValueError
+        If there is no draft length of at least 1.
+
+    References
+    ----------
+    magicdec2024
+
+    Examples
+    --------
+    >>> from specbook.roofline.grid import example_grid
+    >>> break_even(replace(example_grid(), contexts=(128, 4096)))["break_even_batch"].to_list()
+    [379, None]
+    """
+    dense = replace(config, batches=tuple(range(1, max_batch + 1)))
+    lengths = np.asarray(dense.candidates.draft_lengths)
+    if lengths.size < 2:
+        raise ValueError("candidates must hold a draft length of at least 1")
+    speedups = np.broadcast_to(evaluate_grid(dense).speedup, dense.shape)
+    boundary = break_even_batch(speedups[:, lengths > 0].max(axis=1), dense.batches, axis=1)  # (n_hardware, n_contexts)
+    best = best_draft_length(speedups[:, :, 0], lengths, axis=1)
+    names = [profile.name for profile in config.hardware]
+    return pl.DataFrame(
+        {
+            "domain": pl.Series([config.candidates.domain] * boundary.size, dtype=pl.String),
+            "hardware": np.repeat(names, len(config.contexts)),
+            "context": np.tile(np.asarray(config.contexts, dtype=np.int64), len(names)),
+            "break_even_batch": boundary.ravel(),
+            "max_batch": np.full(boundary.size, max_batch, dtype=np.int64),
+            "best_draft_length_at_batch_1": best.ravel(),
+            "speedup_at_batch_1": speedups[:, :, 0].max(axis=1).ravel(),
+        }
+    ).with_columns(
+        pl.when(pl.col("break_even_batch").is_finite())
+        .then("break_even_batch")
+        .cast(pl.Int64)
+        .alias("break_even_batch")
+    )
+
+
+def bypass_region(config: GridConfig) -> pl.DataFrame:
+    """The batches and contexts in which not speculating is fastest.
+
+    Parameters
+    ----------
+    config : GridConfig
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns ``hardware, batch, context, best_draft_length, speedup, bypass``; one row a cell of the grid,
+        whether or not it fits in memory.
+
+    References
+    ----------
+    leviathan2023, section 3.5
+
+    Examples
+    --------
+    >>> from specbook.roofline.grid import example_grid
+    >>> bypass_region(example_grid())["bypass"].any()
+    False
+    """
+    speedups = np.broadcast_to(evaluate_grid(config).speedup, config.shape)
+    best = best_draft_length(speedups, config.candidates.draft_lengths, axis=1)
+    n_hardware, _, n_batches, n_contexts = config.shape
+    names = [profile.name for profile in config.hardware]
+    return pl.DataFrame(
+        {
+            "hardware": np.repeat(names, n_batches * n_contexts),
+            "batch": np.tile(np.repeat(np.asarray(config.batches, dtype=np.int64), n_contexts), n_hardware),
+            "context": np.tile(np.asarray(config.contexts, dtype=np.int64), n_hardware * n_batches),
+            "best_draft_length": best.ravel(),
+            "speedup": speedups.max(axis=1).ravel(),
+            "bypass": (best == 0).ravel(),
+        }
+    )

@@ -1,0 +1,274 @@
+"""The whole grid of configurations in one vectorised call, and the table that it becomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from specbook.acceptance.candidates import DraftCandidates
+from specbook.checks import Floats, check_counts
+from specbook.hardware.profile import HardwareProfile
+from specbook.roofline.model_spec import ModelSpec
+from specbook.roofline.speedup import round_seconds, speedup
+from specbook.roofline.step_time import (
+    DeviceRates,
+    DoctrineRoofline,
+    arithmetic_seconds,
+    device_rates,
+    memory_seconds,
+    step_cost,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridConfig:
+    """What to project: every combination of hardware, draft length, batch and context.
+
+    Attributes
+    ----------
+    hardware : tuple of HardwareProfile
+    target, draft : ModelSpec
+        The model that verifies, and the small one that drafts.
+    candidates : DraftCandidates
+        Draft lengths and the tokens that each yields.
+    batches, contexts : tuple of int
+        Sequences in a pass, and tokens of context in each; at least 1.
+    precision, draft_precision : str
+        Weight formats.
+
+    Raises
+    ------
+    ValueError
+        If there is no hardware, or a batch or context is not a whole number of at least 1.
+    """
+
+    hardware: tuple[HardwareProfile, ...]
+    target: ModelSpec
+    draft: ModelSpec
+    candidates: DraftCandidates
+    batches: tuple[int, ...]
+    contexts: tuple[int, ...]
+    precision: str = "bf16"
+    draft_precision: str = "bf16"
+
+    def __post_init__(self) -> None:
+        if not self.hardware:
+            raise ValueError("hardware must name at least one device")
+        for name in ("batches", "contexts"):
+            if not check_counts(name, getattr(self, name), minimum=1).size:
+                raise ValueError(f"{name} must not be empty")
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Lengths of the axes hardware, draft length, batch, context."""
+        return len(self.hardware), len(self.candidates.draft_lengths), len(self.batches), len(self.contexts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridArrays:
+    """The projection as arrays that broadcast to (n_hardware, n_draft_lengths, n_batches, n_contexts)."""
+
+    draft_s: Any
+    verify_s: Any
+    round_s: Any
+    baseline_tpot_s: Any
+    tpot_s: Any
+    expected_tokens: Any
+    speedup: Any
+    throughput_tokens_per_s: Any
+    kv_bytes: Any
+    is_compute_bound: Any
+    fits_memory: Any
+
+
+def _axis(values: Any, position: int) -> Floats:
+    shape = [1, 1, 1, 1]
+    shape[position] = -1
+    return np.asarray(values, dtype=np.float64).reshape(shape)
+
+
+def _rates(config: GridConfig, precision_name: str) -> DeviceRates:
+    rates = [device_rates(profile, precision_name) for profile in config.hardware]
+    return DeviceRates(
+        flops_per_s=_axis([r.flops_per_s for r in rates], 0),
+        bandwidth_bytes_per_s=_axis([r.bandwidth_bytes_per_s for r in rates], 0),
+        overhead_s=_axis([r.overhead_s for r in rates], 0),
+    )
+
+
+def evaluate_grid(config: GridConfig) -> GridArrays:
+    """Evaluate every configuration at once with the doctrine's roofline.
+
+    Parameters
+    ----------
+    config : GridConfig
+
+    Returns
+    -------
+    GridArrays
+        Seconds, tokens and bytes, in arrays that broadcast to ``config.shape``.
+
+    References
+    ----------
+    leviathan2023, williams2009
+
+    Examples
+    --------
+    >>> arrays = evaluate_grid(example_grid())
+    >>> np.broadcast_to(arrays.speedup, example_grid().shape)[0, 0].tolist()  # K = 0 changes nothing
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    length, batch, context = (
+        _axis(config.candidates.draft_lengths, 1),
+        _axis(config.batches, 2),
+        _axis(config.contexts, 3),
+    )
+    target_cost, draft_cost = (
+        step_cost(config.target, config.precision),
+        step_cost(config.draft, config.draft_precision),
+    )
+    rates = _rates(config, config.precision)
+    draft_rates = _rates(config, config.draft_precision)
+    arithmetic_s = arithmetic_seconds(length + 1.0, batch, context, target_cost, rates)
+    memory_s = memory_seconds(length + 1.0, batch, context, target_cost, rates)
+    verify_s = np.maximum(arithmetic_s, memory_s) + rates.overhead_s
+    baseline_s = DoctrineRoofline(cost=target_cost, device=rates)(1.0, batch, context)
+    draft_s = DoctrineRoofline(cost=draft_cost, device=draft_rates)(1.0, batch, context)
+    tokens = _axis(config.candidates.expected_tokens, 1)
+    round_s = round_seconds(length, draft_s, verify_s)
+    tpot_s = round_s / tokens
+    drafts = length > 0.0
+    kv_bytes = batch * context * (target_cost.kv_bytes_per_token + drafts * draft_cost.kv_bytes_per_token)
+    weights = config.target.weight_bytes(config.precision) + drafts * config.draft.weight_bytes(config.draft_precision)
+    memory_bytes = _axis([profile.memory_bytes.value for profile in config.hardware], 0)
+    return GridArrays(
+        draft_s=draft_s,
+        verify_s=verify_s,
+        round_s=round_s,
+        baseline_tpot_s=baseline_s,
+        tpot_s=tpot_s,
+        expected_tokens=tokens,
+        speedup=speedup(tokens, baseline_s, round_s),
+        throughput_tokens_per_s=batch / tpot_s,
+        kv_bytes=kv_bytes,
+        is_compute_bound=arithmetic_s > memory_s,
+        fits_memory=weights + kv_bytes <= memory_bytes,
+    )
+
+
+def project(config: GridConfig) -> pl.DataFrame:
+    """The grid as a table, one row a configuration.
+
+    Parameters
+    ----------
+    config : GridConfig
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns ``hardware, target, drafter, method, draft_length, tree_nodes, precision, batch, context,
+        step_time_kind, draft_s, verify_s, round_s, baseline_tpot_s, tpot_s, expected_tokens, speedup,
+        throughput_tokens_per_s, kv_bytes, regime, viable``, then ``fits_memory``, ``domain`` and
+        ``acceptance_assumption``.
+        ``viable``: the weights and the KV cache fit, and drafting is faster than not drafting; a row with
+        ``draft_length`` 0 needs only to fit.
+
+    References
+    ----------
+    leviathan2023, williams2009
+
+    Examples
+    --------
+    >>> table = project(example_grid())
+    >>> table.height, table["regime"].unique().to_list()
+    (16, ['memory'])
+    """
+    arrays = evaluate_grid(config)
+    size = int(np.prod(config.shape))
+
+    def column(values: Any) -> Any:
+        return np.broadcast_to(values, config.shape).reshape(size)
+
+    def label(values: Any, position: int) -> pl.Series:
+        index = np.arange(len(values), dtype=np.uint32).reshape([-1 if i == position else 1 for i in range(4)])
+        return pl.Series(values).gather(column(index))
+
+    lengths = column(np.asarray(config.candidates.draft_lengths, dtype=np.int64).reshape(1, -1, 1, 1))
+    fits, gain = column(arrays.fits_memory), column(arrays.speedup)
+    frame = pl.DataFrame(
+        {
+            "hardware": label([profile.name for profile in config.hardware], 0),
+            "draft_length": lengths,
+            "batch": column(np.asarray(config.batches, dtype=np.int64).reshape(1, 1, -1, 1)),
+            "context": column(np.asarray(config.contexts, dtype=np.int64).reshape(1, 1, 1, -1)),
+            "draft_s": column(arrays.draft_s),
+            "verify_s": column(arrays.verify_s),
+            "round_s": column(arrays.round_s),
+            "baseline_tpot_s": column(arrays.baseline_tpot_s),
+            "tpot_s": column(arrays.tpot_s),
+            "expected_tokens": column(arrays.expected_tokens),
+            "speedup": gain,
+            "throughput_tokens_per_s": column(arrays.throughput_tokens_per_s),
+            "kv_bytes": column(arrays.kv_bytes),
+            "is_compute_bound": column(arrays.is_compute_bound),
+            "viable": fits & ((gain > 1.0) | (lengths == 0)),
+            "fits_memory": fits,
+            "acceptance_assumption": label(list(config.candidates.assumptions), 1),
+        }
+    )
+    return frame.select(
+        "hardware",
+        pl.lit(config.target.name).alias("target"),
+        pl.lit(config.draft.name).alias("drafter"),
+        pl.lit(config.candidates.method, dtype=pl.String).alias("method"),
+        "draft_length",
+        pl.lit(None, dtype=pl.Int64).alias("tree_nodes"),
+        pl.lit(config.precision).alias("precision"),
+        "batch",
+        "context",
+        pl.lit("doctrine").alias("step_time_kind"),
+        "draft_s",
+        "verify_s",
+        "round_s",
+        "baseline_tpot_s",
+        "tpot_s",
+        "expected_tokens",
+        "speedup",
+        "throughput_tokens_per_s",
+        "kv_bytes",
+        pl.when("is_compute_bound").then(pl.lit("compute")).otherwise(pl.lit("memory")).alias("regime"),
+        "viable",
+        "fits_memory",
+        pl.lit(config.candidates.domain, dtype=pl.String).alias("domain"),
+        "acceptance_assumption",
+    )
+
+
+def example_grid() -> GridConfig:
+    """A small grid on one device, for examples and first steps.
+
+    Examples
+    --------
+    >>> example_grid().shape
+    (1, 4, 2, 2)
+    """
+    from specbook.hardware.profile import catalogue_device
+    from specbook.roofline.model_spec import model
+
+    candidates = DraftCandidates(
+        draft_lengths=(0, 1, 2, 4),
+        expected_tokens=(1.0, 1.8, 2.44, 3.3616),
+        assumptions=("measured",) * 4,
+        method="draft_model",
+    )
+    return GridConfig(
+        hardware=(catalogue_device("h100-sxm5"),),
+        target=model("Llama-3.1-8B"),
+        draft=model("Llama-3.2-1B"),
+        candidates=candidates,
+        batches=(1, 8),
+        contexts=(512, 4096),
+    )

@@ -1,0 +1,156 @@
+"""From step times and tokens per round to speedup, best draft length and break-even."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from specbook.checks import check_counts, check_finite
+
+Ints = NDArray[np.int64]
+
+
+def round_seconds(draft_length: Any, draft_step_s: Any, verify_s: Any) -> Any:
+    r"""Time of one round of a chain: K passes of the drafter, then one verify pass of the target.
+
+    Parameters
+    ----------
+    draft_length : (...) array_like of int, or an expression
+        Drafted tokens K.
+    draft_step_s, verify_s : (...) array_like, or expressions
+        Seconds of one drafter pass, and of the target's pass over K + 1 positions.
+
+    Returns
+    -------
+    (...) ndarray of float64, or an expression
+        Seconds.
+
+    Notes
+    -----
+    .. math:: T_r = K\,T_d + T_v(K + 1)
+
+    References
+    ----------
+    leviathan2023, section 3.3
+
+    Examples
+    --------
+    >>> round_seconds(4, 0.001, 0.006)
+    0.01
+    """
+    return draft_length * draft_step_s + verify_s
+
+
+def speedup(tokens_per_round: Any, baseline_s: Any, round_s: Any) -> Any:
+    r"""How many times faster than autoregressive decoding a round yields its tokens.
+
+    Parameters
+    ----------
+    tokens_per_round : (...) array_like, or an expression
+        Mean tokens of one round, the bonus token included.
+    baseline_s, round_s : (...) array_like, or expressions
+        Seconds of the target's pass over one position, and of one round.
+
+    Returns
+    -------
+    (...) ndarray of float64, or an expression
+        Dimensionless; 1 without speculation.
+
+    Notes
+    -----
+    .. math:: S = E \, T(1) / T_r
+
+    References
+    ----------
+    leviathan2023, theorem 3.8
+
+    Examples
+    --------
+    >>> speedup(3.0, 0.005, 0.010)
+    1.5
+    """
+    return tokens_per_round * baseline_s / round_s
+
+
+def best_draft_length(speedups: ArrayLike, draft_lengths: ArrayLike, axis: int = -1) -> Ints:
+    r"""The draft length with the highest speedup; the shortest one on a tie.
+
+    Parameters
+    ----------
+    speedups : (..., n_draft_lengths, ...) array_like of float
+        Speedup by draft length along ``axis``. It need not be unimodal: measured lengths do not always rise with K.
+    draft_lengths : (n_draft_lengths,) array_like of int
+        Candidates in rising order; include 0, the choice not to speculate.
+    axis : int
+        The axis of draft lengths.
+
+    Returns
+    -------
+    (...) ndarray of int64
+        K*, with ``axis`` removed.
+
+    Raises
+    ------
+    ValueError
+        If a speedup is not finite, or the draft lengths are negative, not whole or not rising.
+
+    Notes
+    -----
+    .. math:: K^* = \arg\max_K S(K)
+
+    References
+    ----------
+    leviathan2023, section 3.5
+
+    Examples
+    --------
+    >>> print(best_draft_length([1.0, 1.4, 1.3], [0, 2, 4]))
+    2
+    """
+    lengths = check_counts("draft_lengths", draft_lengths)
+    if np.any(np.diff(lengths) <= 0):
+        raise ValueError(f"draft_lengths must rise; got {lengths.tolist()}")
+    return np.asarray(lengths[check_finite("speedups", speedups).argmax(axis=axis)])
+
+
+def break_even_batch(speedups: ArrayLike, batches: ArrayLike, axis: int = -1) -> NDArray[np.float64]:
+    """The batch from which on speculation no longer pays.
+
+    Parameters
+    ----------
+    speedups : (..., n_batches, ...) array_like of float
+        Best speedup over the draft lengths of at least 1, by batch along ``axis``.
+    batches : (n_batches,) array_like of int
+        Batch sizes in rising order.
+    axis : int
+        The axis of batches.
+
+    Returns
+    -------
+    (...) ndarray of float64
+        The first batch of ``batches`` from which every larger one has a speedup of at most 1; infinity where the
+        largest still pays. It need not be a single crossing: at long context the speedup can rise with the batch.
+
+    Raises
+    ------
+    ValueError
+        If a speedup is not finite, or the batches are not whole, positive and rising.
+
+    References
+    ----------
+    magicdec2024 for speedup that rises with batch.
+
+    Examples
+    --------
+    >>> print(break_even_batch([1.9, 1.2, 0.8, 0.7], [1, 8, 64, 128]))
+    64.0
+    """
+    sizes = check_counts("batches", batches, minimum=1)
+    if np.any(np.diff(sizes) <= 0):
+        raise ValueError(f"batches must rise; got {sizes.tolist()}")
+    pays = np.moveaxis(check_finite("speedups", speedups) > 1.0, axis, -1)
+    after_last = pays.shape[-1] - np.argmax(pays[..., ::-1], axis=-1)  # index after the last batch that pays
+    index = np.where(pays.any(axis=-1), after_last, 0)
+    return np.append(sizes.astype(np.float64), np.inf)[index]
