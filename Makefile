@@ -1,0 +1,64 @@
+# specbook: `make book` builds the book, `make test` runs everything that CI runs.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+DOMAINS   := conversation translation summarization qa math rag
+EVIDENCE  := $(foreach domain,$(DOMAINS),--acceptance spec-bench-sps-vicuna-7b-$(domain))
+PACKAGE   := $(shell find specbook -name '*.py' -o -name '*.json' -not -path '*/__pycache__/*')
+
+# Both come from elsewhere at import time and are noise here: a debugger's check, and a notice about local sockets.
+export PYDEVD_DISABLE_FILE_VALIDATION := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup results book test check lab refresh bench lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+setup: $(READY) ## make .venv from requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "specbook needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv --clear $(VENV)
+	awk '/^uv==/ {on = 1} on && /^[^ u]/ {exit} on' requirements.lock > $(VENV)/uv.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(VENV)/uv.lock
+	$(BIN)/uv pip sync -q --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+results: results/summary.json ## run the funnel on the shipped evidence
+
+results/summary.json: $(READY) $(PACKAGE)
+	$(BIN)/specbook funnel $(EVIDENCE) --target Vicuna-7B-v1.3 --draft Llama-68M --assume truncation --out results
+
+book: $(READY) results/summary.json ## build the book into _build/html
+	$(BIN)/jupyter-book build -W --keep-going --quiet --toc book/_toc.yml .
+	@echo "open _build/html/index.html"
+
+check: $(READY) ## lint, types, imports, citation file
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+
+test: check book ## everything that CI runs
+	$(BIN)/pytest
+
+lab: $(READY) ## JupyterLab on the notebooks
+	$(BIN)/jupyter lab --notebook-dir=notebooks
+
+refresh: $(READY) ## run the notebooks again and store their outputs
+	$(BIN)/python -m specbook.display.figures
+	$(BIN)/python -m specbook.display.refresh
+
+bench: $(READY) ## measure what the project promises, as one table
+	$(BIN)/python -m tests.benchmarks
+
+lock: ## resolve the dependencies anew into requirements.lock
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --all-extras --upgrade --no-header pyproject.toml -o requirements.lock
+
+clean: ## remove what was built
+	rm -rf _build results

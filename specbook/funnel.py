@@ -18,9 +18,9 @@ from specbook.roofline.frontier import best_by_cell, break_even, rank
 from specbook.roofline.grid import GridConfig, project
 from specbook.roofline.model_spec import ModelSpec, same_model
 
-CEILING = (
+IDEAL = (
     "step times are an ideal roofline: perfect overlap, no cost per kernel. Measured steps are longer, the drafter's "
-    "most of all, so read these speedups as ceilings"
+    "most of all, so these speedups are mostly too high: use them to discard, and measure before you believe a gain"
 )
 
 
@@ -50,6 +50,22 @@ class FunnelConfig:
     draft_precision: str = "bf16"
     assume: Assumption = "none"
     max_draft_length: int = 16
+
+    def grids(self) -> list[GridConfig]:
+        """One grid for each target, drafter, method, domain and temperature of the evidence."""
+        return [
+            GridConfig(
+                hardware=self.hardware,
+                target=self.target,
+                draft=self.draft,
+                candidates=draft_candidates(group, assume=self.assume, max_draft_length=self.max_draft_length),
+                batches=self.batches,
+                contexts=self.contexts,
+                precision=self.precision,
+                draft_precision=self.draft_precision,
+            )
+            for group in group_profiles(self.profiles)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,11 +123,7 @@ def run_funnel(config: FunnelConfig) -> FunnelResult:
     >>> result.gates[-1].entered, result.gates[-1].left
     (8, 8)
     """
-    candidates = [
-        draft_candidates(group, assume=config.assume, max_draft_length=config.max_draft_length)
-        for group in group_profiles(config.profiles)
-    ]
-    grids = [_grid(config, each) for each in candidates]
+    grids = config.grids()
     projection = pl.concat([project(grid) for grid in grids])
     drafting = projection.filter(pl.col("draft_length") > 0)
     return FunnelResult(
@@ -122,20 +134,12 @@ def run_funnel(config: FunnelConfig) -> FunnelResult:
             StageGate(stage="acceptance", entered=len(config.profiles), left=len(config.profiles), dropped={}),
             _roofline_gate(drafting),
         ),
-        notes=(CEILING, *_identity_notes(config), *_assumption_notes(candidates), *_hardware_notes(config)),
-    )
-
-
-def _grid(config: FunnelConfig, candidates: DraftCandidates) -> GridConfig:
-    return GridConfig(
-        hardware=config.hardware,
-        target=config.target,
-        draft=config.draft,
-        candidates=candidates,
-        batches=config.batches,
-        contexts=config.contexts,
-        precision=config.precision,
-        draft_precision=config.draft_precision,
+        notes=(
+            IDEAL,
+            *_identity_notes(config),
+            *_assumption_notes([grid.candidates for grid in grids]),
+            *_hardware_notes(config),
+        ),
     )
 
 
@@ -172,6 +176,12 @@ def _hardware_notes(config: FunnelConfig) -> list[str]:
     return [f"no launch overhead is known, so none is counted, on {', '.join(unknown)}"] if unknown else []
 
 
+_BEST_COLUMNS = (
+    "domain", "hardware", "context", "batch", "draft_length", "expected_tokens", "speedup", "tpot_s",
+    "throughput_tokens_per_s", "regime",
+)  # fmt: skip
+
+
 def summary(result: FunnelResult) -> dict[str, Any]:
     """The result as one JSON object: inputs, gates, notes, best draft length of every cell, break-even batches.
 
@@ -199,7 +209,7 @@ def summary(result: FunnelResult) -> dict[str, Any]:
             for gate in result.gates
         ],
         "notes": list(result.notes),
-        "best": best_by_cell(result.ranking.drop("rank")).to_dicts(),
+        "best": best_by_cell(result.ranking.drop("rank")).select(_BEST_COLUMNS).to_dicts(),
         "break_even": result.break_even.to_dicts(),
     }
 

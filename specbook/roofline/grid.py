@@ -12,10 +12,9 @@ from specbook.acceptance.candidates import DraftCandidates
 from specbook.checks import Floats, check_counts
 from specbook.hardware.profile import HardwareProfile
 from specbook.roofline.model_spec import ModelSpec
-from specbook.roofline.speedup import round_seconds, speedup
+from specbook.roofline.speedup import ChainPair, chain_round
 from specbook.roofline.step_time import (
     DeviceRates,
-    DoctrineRoofline,
     arithmetic_seconds,
     device_rates,
     memory_seconds,
@@ -99,6 +98,22 @@ def _rates(config: GridConfig, precision_name: str) -> DeviceRates:
     )
 
 
+def chain_pair(config: GridConfig) -> ChainPair:
+    """Costs of target and draft, and the rates of each device along the first axis.
+
+    Examples
+    --------
+    >>> chain_pair(example_grid()).target_device.bandwidth_bytes_per_s.shape
+    (1, 1, 1, 1)
+    """
+    return ChainPair(
+        target=step_cost(config.target, config.precision),
+        draft=step_cost(config.draft, config.draft_precision),
+        target_device=_rates(config, config.precision),
+        draft_device=_rates(config, config.draft_precision),
+    )
+
+
 def evaluate_grid(config: GridConfig) -> GridArrays:
     """Evaluate every configuration at once with the doctrine's roofline.
 
@@ -126,33 +141,24 @@ def evaluate_grid(config: GridConfig) -> GridArrays:
         _axis(config.batches, 2),
         _axis(config.contexts, 3),
     )
-    target_cost, draft_cost = (
-        step_cost(config.target, config.precision),
-        step_cost(config.draft, config.draft_precision),
-    )
-    rates = _rates(config, config.precision)
-    draft_rates = _rates(config, config.draft_precision)
-    arithmetic_s = arithmetic_seconds(length + 1.0, batch, context, target_cost, rates)
-    memory_s = memory_seconds(length + 1.0, batch, context, target_cost, rates)
-    verify_s = np.maximum(arithmetic_s, memory_s) + rates.overhead_s
-    baseline_s = DoctrineRoofline(cost=target_cost, device=rates)(1.0, batch, context)
-    draft_s = DoctrineRoofline(cost=draft_cost, device=draft_rates)(1.0, batch, context)
     tokens = _axis(config.candidates.expected_tokens, 1)
-    round_s = round_seconds(length, draft_s, verify_s)
-    tpot_s = round_s / tokens
+    pair = chain_pair(config)
+    each = chain_round(length, batch, context, tokens, pair)
+    arithmetic_s = arithmetic_seconds(length + 1.0, batch, context, pair.target, pair.target_device)
+    memory_s = memory_seconds(length + 1.0, batch, context, pair.target, pair.target_device)
     drafts = length > 0.0
-    kv_bytes = batch * context * (target_cost.kv_bytes_per_token + drafts * draft_cost.kv_bytes_per_token)
+    kv_bytes = batch * context * (pair.target.kv_bytes_per_token + drafts * pair.draft.kv_bytes_per_token)
     weights = config.target.weight_bytes(config.precision) + drafts * config.draft.weight_bytes(config.draft_precision)
     memory_bytes = _axis([profile.memory_bytes.value for profile in config.hardware], 0)
     return GridArrays(
-        draft_s=draft_s,
-        verify_s=verify_s,
-        round_s=round_s,
-        baseline_tpot_s=baseline_s,
-        tpot_s=tpot_s,
+        draft_s=each.draft_s,
+        verify_s=each.verify_s,
+        round_s=each.round_s,
+        baseline_tpot_s=each.baseline_tpot_s,
+        tpot_s=each.tpot_s,
         expected_tokens=tokens,
-        speedup=speedup(tokens, baseline_s, round_s),
-        throughput_tokens_per_s=batch / tpot_s,
+        speedup=each.speedup,
+        throughput_tokens_per_s=batch / each.tpot_s,
         kv_bytes=kv_bytes,
         is_compute_bound=arithmetic_s > memory_s,
         fits_memory=weights + kv_bytes <= memory_bytes,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from specbook.checks import check_counts, check_finite
+from specbook.roofline.step_time import DeviceRates, StepCost, step_seconds
 
 Ints = NDArray[np.int64]
 
@@ -72,6 +74,78 @@ def speedup(tokens_per_round: Any, baseline_s: Any, round_s: Any) -> Any:
     1.5
     """
     return tokens_per_round * baseline_s / round_s
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChainPair:
+    """A target and a draft model on one device: what each pass costs and how fast the device is for it."""
+
+    target: StepCost
+    draft: StepCost
+    target_device: DeviceRates
+    draft_device: DeviceRates
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChainRound:
+    """One round of a chain; arrays that broadcast together, or expressions. Seconds, tokens, and a ratio."""
+
+    draft_s: Any
+    verify_s: Any
+    round_s: Any
+    baseline_tpot_s: Any
+    tpot_s: Any
+    speedup: Any
+
+
+def chain_round(
+    draft_length: Any, batch: Any, context: Any, tokens_per_round: Any, pair: ChainPair, xp: Any = np
+) -> ChainRound:
+    r"""Everything about one round of a chain, from the doctrine's step time.
+
+    Parameters
+    ----------
+    draft_length, batch, context : (...) array_like, or expressions
+        Drafted tokens K, sequences, tokens of context in each.
+    tokens_per_round : (...) array_like, or an expression
+        Mean tokens that a round yields, the bonus token included.
+    pair : ChainPair
+    xp : namespace
+        numpy, or the Vega expressions of :mod:`specbook.display.formula`.
+
+    Returns
+    -------
+    ChainRound
+
+    Notes
+    -----
+    .. math:: S = \frac{E \, T(1)}{K \, T_d(1) + T(K + 1)}
+
+    The grid and the sliders of the published page both evaluate this function.
+
+    References
+    ----------
+    leviathan2023, theorem 3.8
+
+    Examples
+    --------
+    >>> from specbook.roofline.grid import example_grid, chain_pair
+    >>> round_ = chain_round(4, 1, 512, 3.3616, chain_pair(example_grid()))
+    >>> print(f"{1e3 * round_.tpot_s.item():.2f} ms a token, {round_.speedup.item():.2f} times faster")
+    2.51 ms a token, 2.02 times faster
+    """
+    draft_s = step_seconds(1.0, batch, context, pair.draft, pair.draft_device, xp)
+    verify_s = step_seconds(draft_length + 1.0, batch, context, pair.target, pair.target_device, xp)
+    baseline_s = step_seconds(1.0, batch, context, pair.target, pair.target_device, xp)
+    seconds = round_seconds(draft_length, draft_s, verify_s)
+    return ChainRound(
+        draft_s=draft_s,
+        verify_s=verify_s,
+        round_s=seconds,
+        baseline_tpot_s=baseline_s,
+        tpot_s=seconds / tokens_per_round,
+        speedup=speedup(tokens_per_round, baseline_s, seconds),
+    )
 
 
 def best_draft_length(speedups: ArrayLike, draft_lengths: ArrayLike, axis: int = -1) -> Ints:

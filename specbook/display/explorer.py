@@ -1,0 +1,152 @@
+"""The Explorer: sliders for draft length, batch and context, menus for hardware and evidence, one formula behind them.
+
+In JupyterLab the sliders are ipywidgets and numpy computes; on the published page they are the chart's own controls and
+the page computes. Both evaluate :func:`specbook.roofline.speedup.chain_round` and
+:func:`specbook.acceptance.yields.tokens_for_draft_length`.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import ipywidgets as widgets
+import numpy as np
+
+from specbook.acceptance.yields import tokens_for_draft_length
+from specbook.display.charts import ACCENT, MIME, PALETTE
+from specbook.display.explorer_page import MAX_DRAFT_LENGTH, SLIDERS, ExplorerConfig, chain_pair, marginals, page_spec
+from specbook.roofline.speedup import ChainRound, chain_round
+from specbook.roofline.step_time import device_rates
+
+
+class Explorer:
+    """Sliders for K, B and L, and menus for hardware and evidence.
+
+    Parameters
+    ----------
+    config : ExplorerConfig
+    **start
+        Where controls start: draft_length, batch, context, hardware, evidence.
+
+    Attributes
+    ----------
+    controls : dict of str to widget
+        By the names of ``start``; set a ``value`` and the readout follows.
+    readout : str
+        The answer under the live sliders, as HTML.
+
+    Raises
+    ------
+    ValueError
+        If ``start`` names no control.
+
+    Examples
+    --------
+    >>> explorer = example_explorer()
+    >>> explorer.controls["draft_length"].value = 6
+    >>> print(f"{explorer.result().speedup:.2f}")
+    1.95
+    """
+
+    def __init__(self, config: ExplorerConfig, **start: Any) -> None:
+        self.config = config
+        self.controls = _controls(config, {"draft_length": 4, "batch": 1, "context": 2048, **start})
+        self._readout, self._bars = widgets.HTML(), widgets.HTML()
+        for control in self.controls.values():
+            control.observe(lambda _: self._update(), "value")
+        self.box = widgets.VBox([*self.controls.values(), self._readout, self._bars])
+        self._update()
+
+    @property
+    def readout(self) -> str:
+        """The answer under the live sliders, as HTML."""
+        return str(self._readout.value)
+
+    def values(self) -> dict[str, Any]:
+        """Where the controls stand."""
+        return {name: control.value for name, control in self.controls.items()}
+
+    def result(self, draft_length: Any = None) -> ChainRound:
+        """The round at the controls' settings, by numpy; for other draft lengths if given."""
+        at = self.values()
+        lengths = np.asarray(at["draft_length"] if draft_length is None else draft_length, dtype=np.float64)
+        tokens = tokens_for_draft_length(lengths, marginals(self.config)[at["evidence"]])
+        device = next(profile for profile in self.config.hardware if profile.name == at["hardware"])
+        rates = [device_rates(device, name) for name in (self.config.precision, self.config.draft_precision)]
+        return chain_round(lengths, float(at["batch"]), float(at["context"]), tokens, chain_pair(self.config, *rates))
+
+    def best_draft_length(self) -> int:
+        """The draft length with the highest speedup at the controls' settings; 0 is not to speculate."""
+        return int(np.argmax(self.result(np.arange(MAX_DRAFT_LENGTH + 1)).speedup))
+
+    def spec(self) -> dict[str, Any]:
+        """The page's view, starting where the controls stand."""
+        return page_spec(self.config, self.values())
+
+    def _update(self) -> None:
+        at, chosen, best = self.values(), self.result(), self.best_draft_length()
+        verdict = "do not speculate" if best == 0 else f"best draft length {best}"
+        self._readout.value = html.escape(
+            f"K = {at['draft_length']} at batch {at['batch']}, context {at['context']:,} on {at['hardware']} "
+            f"({at['evidence']}): speedup {chosen.speedup:.4f}, {1e3 * chosen.tpot_s:.2f} ms a token "
+            f"instead of {1e3 * chosen.baseline_tpot_s:.2f}; {verdict}"
+        )
+        self._bars.value = _bars(self.result(np.arange(MAX_DRAFT_LENGTH + 1)).speedup, at["draft_length"])
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Return the live view for JupyterLab and the page's view for the book, in one output."""
+        del include, exclude
+        where = " ".join(f"{name}={value}" for name, value in self.values().items())
+        text = f"<Explorer {where} speedup={self.result().speedup:.4f}>"
+        return {**self.box._repr_mimebundle_(), MIME: self.spec(), "text/plain": text}
+
+
+def _controls(config: ExplorerConfig, start: dict[str, Any]) -> dict[str, Any]:
+    menus = {"hardware": [profile.name for profile in config.hardware], "evidence": list(marginals(config))}
+    unknown = set(start) - set(SLIDERS) - set(menus)
+    if unknown:
+        raise ValueError(f"no such control: {', '.join(sorted(unknown))}")
+    look = {"style": {"description_width": "8em"}, "layout": widgets.Layout(width="95%")}
+    controls: dict[str, Any] = {
+        name: widgets.IntSlider(start[name], low, high, step, description=label, **look)
+        for name, (label, low, high, step) in SLIDERS.items()
+    }
+    for name, options in menus.items():
+        value = start.get(name, options[0])
+        controls[name] = widgets.Dropdown(options=options, value=value, description=name, **look)
+    return controls
+
+
+def _bars(speedups: Any, chosen: int) -> str:
+    """One horizontal bar for each draft length, drawn with nothing but HTML, so that a slider feels instant."""
+    widest = max(float(np.max(speedups)), 1.0)
+    rows = []
+    for length, value in enumerate(np.asarray(speedups).tolist()):
+        colour = ACCENT if length == chosen else PALETTE[0]
+        bar = f"background:{colour};width:{100 * value / widest:.1f}%"
+        rows.append(f'<div>{length}</div><div style="{bar}">&nbsp;</div><div>{value:.2f}</div>')
+    grid = "display:grid;grid-template-columns:2em minmax(6em,30em) 4em;gap:2px .6em;line-height:1.1;font-size:13px"
+    return f'<div style="{grid}"><div>K</div><div></div><div>speedup</div>{"".join(rows)}</div>'
+
+
+def example_explorer() -> Explorer:
+    """An Explorer over three devices on shipped evidence, for examples.
+
+    Examples
+    --------
+    >>> list(example_explorer().controls)
+    ['draft_length', 'batch', 'context', 'hardware', 'evidence']
+    """
+    from specbook.acceptance.library import library_profile
+    from specbook.hardware.profile import catalogue_device
+    from specbook.roofline.model_spec import model
+
+    return Explorer(
+        ExplorerConfig(
+            target=model("Vicuna-7B-v1.3"),
+            draft=model("Llama-68M"),
+            hardware=tuple(catalogue_device(name) for name in ("h100-sxm5", "l4", "m3-max")),
+            evidence={"math": library_profile("spec-bench-sps-vicuna-7b-math")},
+        )
+    )

@@ -1,0 +1,274 @@
+"""Pages of the book that are made from data: a ``specbook`` directive with the name of what to show.
+
+Every word becomes a text node, so that a model name out of somebody's file cannot become markup.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import polars as pl
+from docutils import nodes
+from pydantic import BaseModel
+from sphinx.util.docutils import SphinxDirective
+
+from specbook import __version__
+from specbook.acceptance.library import library_names, library_profile
+from specbook.acceptance.profile import AcceptanceProfile
+from specbook.checks import printable
+from specbook.display.charts import device_batch_chart
+from specbook.display.sphinx_charts import chart_node
+from specbook.files import schema_name, to_json
+from specbook.hardware.profile import Figure, HardwareProfile, catalogue_device, catalogue_names
+from specbook.roofline.model_spec import PRECISIONS, model, model_entry, model_names
+from specbook.roofline.space import design_space, n_configurations
+
+SCHEMAS: dict[str, type[BaseModel]] = {"acceptance": AcceptanceProfile, "hardware": HardwareProfile}
+Cell: TypeAlias = str | nodes.Node
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> nodes.Element:
+    """A table that scrolls sideways on a narrow screen; headings that begin with ``>`` align their column right."""
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in headings), cols=len(headings))
+    group += nodes.thead("", _row(headings, headings))
+    group += nodes.tbody("", *(_row(headings, row) for row in rows))
+    return nodes.container("", nodes.table("", group), classes=["specbook-table"])
+
+
+def _row(headings: Sequence[str], cells: Sequence[Cell]) -> nodes.row:
+    entries = []
+    for heading, cell in zip(headings, cells, strict=True):
+        content = cell if isinstance(cell, nodes.Node) else nodes.Text(printable(cell.removeprefix(">")))
+        classes = ["text-right"] if heading.startswith(">") else []
+        entries.append(nodes.entry("", nodes.paragraph("", "", content), classes=classes))
+    return nodes.row("", *entries)
+
+
+def _paragraph(text: str) -> nodes.paragraph:
+    return nodes.paragraph("", printable(text))
+
+
+def _bullets(lines: Iterable[str]) -> nodes.bullet_list:
+    return nodes.bullet_list("", *(nodes.list_item("", _paragraph(line)) for line in lines))
+
+
+def _link(text: str, url: str | None) -> nodes.Node:
+    return nodes.reference("", printable(text), refuri=url) if url and url.startswith("https://") else nodes.Text(text)
+
+
+def hardware_table() -> list[nodes.Element]:
+    """The catalogue in readable units, then every figure with its source."""
+    devices = [catalogue_device(name) for name in catalogue_names()]
+    headings = ("name", "device", ">memory GB", ">peak GB/s", ">sustained GB/s", ">16-bit TFLOP/s", ">FLOP per byte")
+    rows = [
+        (
+            device.name,
+            device.device,
+            f"{device.memory_bytes.value / 1e9:,.0f}",
+            f"{device.peak_bandwidth_bytes_per_s.value / 1e9:,.0f}",
+            f"{device.sustained_bandwidth_bytes_per_s.value / 1e9:,.0f}",
+            f"{device.peak_flops_per_s.fp16.value / 1e12:,.0f}",
+            f"{device.ridge_point_flops_per_byte:,.0f}",
+        )
+        for device in devices
+    ]
+    sources = [row for device in devices for row in _sources(device)]
+    return [table(headings, rows), nodes.rubric("", "Sources"), table(("name", "figure", "source", "note"), sources)]
+
+
+def _sources(device: HardwareProfile) -> list[tuple[Cell, ...]]:
+    figures: dict[str, Figure | None] = {
+        "memory": device.memory_bytes,
+        "peak bandwidth": device.peak_bandwidth_bytes_per_s,
+        "sustained bandwidth": device.sustained_bandwidth_bytes_per_s,
+        "16-bit rate": device.peak_flops_per_s.fp16,
+        "FP8 rate": device.peak_flops_per_s.fp8,
+        "INT8 rate": device.peak_flops_per_s.int8,
+        "launch overhead": device.step_overhead_s,
+    }
+    return [
+        (device.name, label, _link(figure.source, figure.url), figure.note or "")
+        for label, figure in figures.items()
+        if figure is not None
+    ]
+
+
+def models_table() -> list[nodes.Element]:
+    """The model library, and the weight formats."""
+    sizes_of = (">layers", ">hidden", ">heads", ">KV heads", ">FFN")
+    headings = ("name", ">parameters (1e9)", *sizes_of, ">experts", ">vocabulary", "source")
+    rows: list[tuple[Cell, ...]] = []
+    for name in model_names():
+        spec, entry = model(name), model_entry(name)
+        sizes = (spec.n_layers, spec.hidden_size, spec.n_heads, spec.n_kv_heads, spec.ffn_size)
+        experts = f"{spec.n_experts_per_token} of {spec.n_experts}" if spec.n_experts > 1 else "–"
+        source = _link(entry["source"], entry["url"])
+        columns = (*(f"{size:,}" for size in sizes), experts, f"{spec.vocab_size:,}")
+        rows.append((name, f"{spec.n_parameters / 1e9:.2f}", *columns, source))
+    formats = [(name, f"{p.layer_bytes:.4f}", f"{p.head_bytes:.4f}", p.source) for name, p in PRECISIONS.items()]
+    headings_formats = ("format", ">bytes per weight", ">in the output head", "source")
+    return [table(headings, rows), nodes.rubric("", "Weight formats"), table(headings_formats, formats)]
+
+
+def library_table() -> list[nodes.Element]:
+    """The shipped acceptance profiles."""
+    headings = ("name", "target", "method", "domain", ">K", ">rounds", ">mean length", "source")
+    rows = []
+    for name in library_names():
+        profile = library_profile(name)
+        labels = (profile.target, profile.method, profile.domain, profile.draft_length)
+        rounds = f"{profile.n_rounds:,}" if profile.n_rounds else "–"
+        mean = f"{profile.mean_acceptance_length:.3f}" if profile.mean_acceptance_length else "–"
+        source = "; ".join(item.source or "" for item in profile.provenance)
+        rows.append((name, *("–" if label is None else str(label) for label in labels), rounds, mean, source))
+    return [table(headings, rows)]
+
+
+def space_table() -> list[nodes.Element]:
+    """The space that brute force would have to walk, and the time it would take."""
+    dimensions = design_space()
+    rows = [(d.name, d.choices, f"{d.n_choices:,}") for d in dimensions]
+    total = n_configurations(dimensions)
+    rows.append(("configurations", "the product", f"{total:,}"))
+    rows.append(("hours at five minutes each", "one device after the other", f"{total * 5 / 60:,.0f}"))
+    return [table(("dimension", "choices", ">number"), rows)]
+
+
+def schema_table(name: str) -> list[nodes.Element]:
+    """Fields of a file format, and where its JSON Schema lies."""
+    file_model = SCHEMAS[name]
+    schema = file_model.model_json_schema(by_alias=True)
+    required = set(schema.get("required", []))
+    rows = [
+        (nodes.literal("", field), _kind(entry), "yes" if field in required else "no", entry.get("description", ""))
+        for field, entry in schema["properties"].items()
+    ]
+    path = f"/_static/{schema_name(file_model).replace('/', '-')}.schema.json"
+    where = f"JSON Schema of {schema_name(file_model)}, beside this book: {path.removeprefix('/')}"
+    return [table(("field", "type", "required", "meaning"), rows), _paragraph(where)]
+
+
+def _kind(entry: dict[str, Any]) -> str:
+    """A JSON Schema type in words."""
+    if "anyOf" in entry:
+        return " or ".join(map(_kind, entry["anyOf"]))
+    if "$ref" in entry:
+        return str(entry["$ref"]).rsplit("/", 1)[-1]
+    if "const" in entry or "enum" in entry:
+        return " | ".join(entry.get("enum", [entry.get("const")]))
+    inner = entry.get("items") or entry.get("additionalProperties")
+    kind = str(entry.get("type", "any"))
+    return f"{kind} of {_kind(inner)}" if isinstance(inner, dict) else kind
+
+
+def results_page(folder: Path) -> list[nodes.Element]:
+    """What the funnel found on the shipped evidence, from ``results/``."""
+    path = folder / "summary.json"
+    if not path.is_file():
+        return [nodes.note("", _paragraph("The funnel has not been run here yet: make book runs it."))]
+    summary = json.loads(path.read_text(encoding="utf-8"))
+    config = summary["config"]
+    context = min(config["contexts"])
+    best, boundaries = pl.DataFrame(summary["best"]), summary["break_even"]
+    intro = (
+        f"{config['target']} in {config['precision']} verifying {config['draft']}, on {len(config['hardware'])} "
+        f"devices of the catalogue, for {len(config['evidence'])} domains of measured acceptance, batches "
+        f"{min(config['batches'])} to {max(config['batches'])}, contexts {min(config['contexts']):,} to "
+        f"{max(config['contexts']):,} tokens. Made by specbook {summary['specbook_version']}."
+    )
+    return [
+        _paragraph(intro),
+        _gates(summary["gates"]),
+        _chart(best, context),
+        nodes.rubric("", f"Best draft length and speedup: one sequence, {context:,} tokens of context"),
+        _best(best, context),
+        nodes.rubric("", "Batch from which speculation no longer pays, by context (memory capacity apart)"),
+        _boundaries(boundaries, config["contexts"]),
+        nodes.rubric("", "What these figures assume"),
+        _bullets(summary["notes"]),
+    ]
+
+
+def _gates(gates: list[dict[str, Any]]) -> nodes.Element:
+    rows = [
+        (
+            gate["stage"],
+            f"{gate['entered']:,}",
+            f"{gate['left']:,}",
+            "; ".join(f"{count:,} {reason}" for reason, count in gate["dropped"].items() if count) or "–",
+        )
+        for gate in gates
+    ]
+    return table(("stage", ">entered", ">left", "dropped"), rows)
+
+
+def _chart(best: pl.DataFrame, context: int) -> nodes.Element:
+    domain = best["domain"][0]
+    shown = best.filter((pl.col("context") == context) & (pl.col("domain") == domain))
+    frame = shown.select(pl.col("hardware").alias("device"), "batch", "draft_length", "speedup")
+    title = f"Best draft length and speedup: {domain}, {context:,} tokens of context"
+    return chart_node(device_batch_chart(frame, title).to_dict())
+
+
+def _best(best: pl.DataFrame, context: int) -> nodes.Element:
+    shown = best.filter((pl.col("context") == context) & (pl.col("batch") == 1))
+    domains = shown["domain"].unique(maintain_order=True).to_list()
+    rows = []
+    for device in shown["hardware"].unique(maintain_order=True):
+        row = {r["domain"]: r for r in shown.filter(pl.col("hardware") == device).iter_rows(named=True)}
+        cells = [f"K = {row[d]['draft_length']}: {row[d]['speedup']:.2f}×" if d in row else "–" for d in domains]
+        rows.append((device, *cells))
+    return table(("device", *(f">{domain}" for domain in domains)), rows)
+
+
+def _boundaries(boundaries: list[dict[str, Any]], contexts: list[int]) -> nodes.Element:
+    lowest: dict[str, dict[int, str]] = {}
+    domain = boundaries[0]["domain"]
+    for row in boundaries:
+        if row["domain"] == domain:
+            batch = row["break_even_batch"]
+            text = f"> {row['max_batch']:,}" if batch is None else f"{batch:,}"
+            lowest.setdefault(row["hardware"], {})[row["context"]] = text
+    rows = [(device, *(cells[context] for context in contexts)) for device, cells in lowest.items()]
+    return table((f"device ({domain})", *(f">{context:,} tokens" for context in contexts)), rows)
+
+
+class SpecbookDirective(SphinxDirective):
+    """``{specbook}`` with hardware, models, library, space, results, schema-acceptance or schema-hardware."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Make the nodes of the part that is named."""
+        parts: dict[str, Callable[[], list[nodes.Element]]] = {
+            "hardware": hardware_table,
+            "models": models_table,
+            "library": library_table,
+            "space": space_table,
+            "results": lambda: results_page(Path(self.env.app.srcdir) / "results"),
+            **{f"schema-{name}": lambda name=name: schema_table(name) for name in SCHEMAS},  # type: ignore[misc]
+        }
+        name = self.arguments[0]
+        if name not in parts:
+            raise self.error(f"unknown part {name!r}; one of {', '.join(parts)}")
+        if name == "results":
+            self.env.note_dependency(str(Path(self.env.app.srcdir) / "results" / "summary.json"))
+        return list(parts[name]())
+
+
+def _write_schemas(app: Any) -> None:
+    static = Path(app.outdir) / "_static"
+    static.mkdir(parents=True, exist_ok=True)
+    for file_model in SCHEMAS.values():
+        name = f"{schema_name(file_model).replace('/', '-')}.schema.json"
+        (static / name).write_text(to_json(file_model.model_json_schema(by_alias=True)), encoding="utf-8")
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Sphinx entry point."""
+    app.add_directive("specbook", SpecbookDirective)
+    app.connect("builder-inited", _write_schemas)
+    return {"version": __version__, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,1 @@
+"""What the project promises, measured: ``make bench`` prints one table and gates nothing."""

@@ -1,0 +1,113 @@
+"""The published sliders compute what numpy computes, at once, and ask nothing of any other machine."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from selenium.webdriver import Chrome
+
+from specbook.acceptance.library import library_profile
+from specbook.display.explorer import Explorer
+from specbook.display.explorer_page import MAX_DRAFT_LENGTH, SLIDERS, ExplorerConfig
+from specbook.hardware.profile import catalogue_device, catalogue_names
+from specbook.roofline.model_spec import model
+from tests.browser.chromium import browser, open_page, page_errors, requests
+
+PAGE = "notebooks/06_roofline.html"
+DOMAINS = ("conversation", "translation", "summarization", "qa", "math", "rag")
+FIND = "const view = window.specbookViews.find(v => v && v.container().querySelector('[name=hardware]'));"
+SET = (
+    FIND
+    + """
+for (const [name, value] of Object.entries(arguments[0])) {
+  const control = view.container().querySelector(`[name=${name}]`);
+  control.value = value;
+  control.dispatchEvent(new Event(control.tagName === 'SELECT' ? 'change' : 'input', {bubbles: true}));
+}
+return view.runAsync().then(() => true);
+"""
+)
+ROWS = FIND + "return view.data('data_0').map(row => [row.K, row.speedup, row.tpot_ms, row.baseline_tpot_ms]);"
+TEXTS = FIND + "return [...view.container().querySelectorAll('.mark-text text')].map(t => t.textContent);"
+
+
+@pytest.fixture(scope="module")
+def explorer() -> Explorer:
+    evidence = {name: library_profile(f"spec-bench-sps-vicuna-7b-{name}") for name in DOMAINS}
+    hardware = tuple(map(catalogue_device, catalogue_names()))
+    pair = {"target": model("Vicuna-7B-v1.3"), "draft": model("Llama-68M")}
+    return Explorer(ExplorerConfig(**pair, hardware=hardware, evidence=evidence))
+
+
+@pytest.fixture(scope="module")
+def page(driver: Chrome, site: str) -> Chrome:
+    requests(driver)
+    page_errors(driver)
+    open_page(driver, f"{site}/{PAGE}", n_charts=5)
+    return driver
+
+
+def settings() -> list[dict[str, Any]]:
+    """Both ends of every slider, every device and every domain, without their product."""
+    ends = [
+        dict(zip(SLIDERS, values, strict=True))
+        for values in itertools.product(*((s[1], s[2]) for s in SLIDERS.values()))
+    ]
+    rest = [(name, DOMAINS[index % len(DOMAINS)]) for index, name in enumerate(catalogue_names())]
+    cases = [ends[index % len(ends)] | {"hardware": d, "evidence": e} for index, (d, e) in enumerate(rest)]
+    return [*cases, {"draft_length": 9, "batch": 37, "context": 4096, "hardware": "mi300x", "evidence": "rag"}]
+
+
+@pytest.mark.parametrize("at", settings(), ids=lambda at: "-".join(map(str, at.values())))
+def test_explorer_page_at_a_setting_equals_numpy(page: Chrome, explorer: Explorer, at: dict[str, Any]) -> None:
+    page.execute_script(SET, at)
+    for name, value in at.items():
+        explorer.controls[name].value = value
+    lengths = np.arange(MAX_DRAFT_LENGTH + 1)
+    expected = explorer.result(lengths)
+    rows = np.array(page.execute_script(ROWS), dtype=float)
+    np.testing.assert_array_equal(rows[:, 0], lengths)
+    np.testing.assert_allclose(rows[:, 1], expected.speedup, rtol=1e-12)
+    np.testing.assert_allclose(rows[:, 2], 1e3 * expected.tpot_s, rtol=1e-12)
+    np.testing.assert_allclose(rows[:, 3], np.full(lengths.size, 1e3 * expected.baseline_tpot_s), rtol=1e-12)
+
+
+def test_explorer_page_label_shows_what_numpy_says(page: Chrome, explorer: Explorer) -> None:
+    at = {"draft_length": 7, "batch": 64, "context": 1024, "hardware": "m3-max", "evidence": "translation"}
+    page.execute_script(SET, at)
+    for name, value in at.items():
+        explorer.controls[name].value = value
+    texts = page.execute_script(TEXTS)
+    best = explorer.best_draft_length()
+    assert f"● yours: K = 7, speedup {explorer.result().speedup:.4f}" in texts
+    assert any(text.startswith(f"◆ best: K = {best}, ") or (best == 0 and "do not speculate" in text) for text in texts)
+
+
+def test_explorer_page_when_the_theme_changes_keeps_its_settings(page: Chrome) -> None:
+    page.execute_script(SET, {"batch": 99})
+    page.execute_script("document.documentElement.dataset.theme = 'dark'")
+    ready = FIND + "return view && view.signal('batch');"
+    assert page.execute_script("return new Promise(r => setTimeout(r, 800))") is None
+    assert page.execute_script(ready) == 99
+    page.execute_script("document.documentElement.dataset.theme = 'light'")
+    page.execute_script("return new Promise(r => setTimeout(r, 800))")
+
+
+def test_explorer_page_asks_for_nothing_outside_and_reports_no_error(page: Chrome, site: str) -> None:
+    asked = requests(page)
+    assert asked, "the recording of requests does not work"
+    assert [url for url in asked if not url.startswith(site)] == []
+    assert page_errors(page) == []
+
+
+def test_explorer_page_over_file_works_without_a_server(html: Path) -> None:
+    with browser() as chrome:
+        open_page(chrome, f"file://{html / PAGE}", n_charts=5)
+        chrome.execute_script(SET, {"draft_length": 3})
+        assert any("yours: K = 3" in text for text in chrome.execute_script(TEXTS))
+        assert [url for url in requests(chrome) if not url.startswith("file://")] == []
+        assert page_errors(chrome) == []

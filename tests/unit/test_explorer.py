@@ -1,0 +1,173 @@
+"""The Explorer: both ends of every slider, every menu entry, and labels out of other people's files."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from specbook.acceptance.library import library_profile
+from specbook.acceptance.profile import AcceptanceProfile, profile_from_accepted, profile_from_counts
+from specbook.acceptance.yields import tokens_for_draft_length
+from specbook.display.charts import MIME
+from specbook.display.explorer import Explorer, example_explorer
+from specbook.display.explorer_page import MAX_DRAFT_LENGTH, SLIDERS, ExplorerConfig, marginals
+from specbook.hardware.profile import catalogue_device, catalogue_names
+from specbook.roofline.model_spec import model
+from specbook.roofline.step_time import DoctrineRoofline, device_rates, step_cost
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m</script>"
+
+
+def _config(**changes: Any) -> ExplorerConfig:
+    base: dict[str, Any] = {
+        "target": model("Vicuna-7B-v1.3"),
+        "draft": model("Llama-68M"),
+        "hardware": tuple(catalogue_device(name) for name in ("h100-sxm5", "m3-max")),
+        "evidence": {
+            "qa": library_profile("spec-bench-sps-vicuna-7b-qa"),
+            "short": profile_from_counts({2: [2, 4, 4]}, draft_length=2),
+        },
+    }
+    return ExplorerConfig(**(base | changes))
+
+
+@pytest.mark.parametrize("end", [0, 1])
+@pytest.mark.parametrize("name", SLIDERS)
+def test_slider_at_either_end_gives_a_finite_answer(name: str, end: int):
+    explorer = Explorer(_config())
+    _, low, high, _ = SLIDERS[name]
+    value = (low, high)[end]
+    explorer.controls[name].value = value
+    result = explorer.result()
+    assert explorer.values()[name] == value
+    for quantity in (result.draft_s, result.verify_s, result.round_s, result.tpot_s, result.speedup):
+        assert math.isfinite(quantity)
+        assert quantity > 0
+    assert f"speedup {result.speedup:.4f}" in explorer.readout
+    assert 0 <= explorer.best_draft_length() <= MAX_DRAFT_LENGTH
+
+
+def test_slider_ends_are_those_of_the_widget():
+    explorer = Explorer(_config())
+    for name, (label, low, high, step) in SLIDERS.items():
+        control = explorer.controls[name]
+        assert (control.description, control.min, control.max, control.step) == (label, low, high, step)
+
+
+def test_all_sliders_at_their_ends_together_stay_finite():
+    explorer = Explorer(_config())
+    for end in (1, 2):
+        for name, slider in SLIDERS.items():
+            explorer.controls[name].value = slider[end]
+        assert math.isfinite(explorer.result().speedup)
+
+
+@pytest.mark.parametrize("name", catalogue_names())
+def test_menu_every_device_of_the_catalogue_answers(name: str):
+    explorer = Explorer(_config(hardware=tuple(map(catalogue_device, catalogue_names()))))
+    explorer.controls["hardware"].value = name
+    assert math.isfinite(explorer.result().speedup)
+    assert name in explorer.readout
+
+
+def test_no_draft_has_speedup_one():
+    explorer = Explorer(_config(), draft_length=0)
+    assert explorer.result().speedup == 1.0
+    assert "K = 0 " in explorer.readout
+    assert "speedup 1.0000" in explorer.readout
+
+
+def test_result_is_the_roofline_by_hand():
+    explorer = Explorer(_config(), draft_length=3, batch=32, context=4096, hardware="m3-max", evidence="qa")
+    rates = device_rates(catalogue_device("m3-max"), "bf16")
+    target, draft = (
+        DoctrineRoofline(cost=step_cost(model(name), "bf16"), device=rates) for name in ("Vicuna-7B-v1.3", "Llama-68M")
+    )
+    marginal = library_profile("spec-bench-sps-vicuna-7b-qa").marginal_acceptance or []
+    tokens = 1 + sum(marginal[:3])
+    seconds = 3 * draft(1, 32, 4096) + target(4, 32, 4096)
+    assert explorer.result().speedup == pytest.approx(tokens * target(1, 32, 4096) / seconds, rel=1e-13)
+
+
+def test_best_draft_length_is_the_best_of_all_the_bars():
+    explorer = Explorer(_config(), batch=4)
+    speedups = explorer.result(np.arange(MAX_DRAFT_LENGTH + 1)).speedup
+    assert speedups[explorer.best_draft_length()] == speedups.max()
+
+
+def test_readout_follows_the_control_and_says_when_not_to_speculate():
+    explorer = Explorer(_config(evidence={"poor": profile_from_accepted([99, 1])}), batch=256)
+    assert "do not speculate" in explorer.readout
+    before = explorer.readout
+    explorer.controls["batch"].value = 8
+    assert explorer.readout != before
+
+
+def test_positions_beyond_the_evidence_yield_nothing_more():
+    explorer = Explorer(_config(), evidence="short", draft_length=MAX_DRAFT_LENGTH)
+    assert len(marginals(explorer.config)["short"]) == MAX_DRAFT_LENGTH
+    rows = marginals(explorer.config)["short"]
+    assert tokens_for_draft_length(MAX_DRAFT_LENGTH, rows) == pytest.approx(2.2)
+
+
+def test_hostile_evidence_label_is_escaped_in_the_readout():
+    explorer = Explorer(_config(evidence={HOSTILE: profile_from_accepted([1, 1])}))
+    assert "<img" not in explorer.readout
+    assert "&lt;img src=x onerror=alert(1)&gt;" in explorer.readout
+    assert "\u202e" not in explorer.readout
+    assert "\x1b" not in explorer.readout
+
+
+def test_hostile_hardware_name_is_escaped_in_the_readout():
+    device = catalogue_device("l4").model_copy(update={"name": "<b>'\"&"})
+    explorer = Explorer(_config(hardware=(device,)))
+    assert "<b>" not in explorer.readout
+    assert "&lt;b&gt;" in explorer.readout
+    assert math.isfinite(explorer.result().speedup)
+
+
+def test_hostile_label_in_the_page_is_data_without_control_characters():
+    explorer = Explorer(_config(evidence={HOSTILE: profile_from_accepted([1, 1])}))
+    text = json.dumps(explorer.spec(), ensure_ascii=False)
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+    menu = next(each for each in explorer.spec()["params"] if each["name"] == "evidence")
+    assert menu["bind"]["options"] == list(marginals(explorer.config))
+    assert menu["value"] == menu["bind"]["options"][0]
+
+
+def test_page_starts_where_the_controls_stand():
+    explorer = Explorer(_config(), draft_length=7, batch=3, context=1024, hardware="m3-max", evidence="short")
+    values = {each["name"]: each["value"] for each in explorer.spec()["params"]}
+    assert values == explorer.values()
+
+
+def test_output_carries_live_view_page_view_and_text():
+    bundle = example_explorer()._repr_mimebundle_()
+    assert bundle.keys() >= {MIME, "application/vnd.jupyter.widget-view+json", "text/plain"}
+    assert "draft_length=4 batch=1 context=2048" in bundle["text/plain"]
+
+
+def test_unknown_control_is_refused():
+    with pytest.raises(ValueError, match="no such control: alpha, speed"):
+        Explorer(_config(), speed=1, alpha=0.8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hardware": ()}, "at least one device and one piece of evidence"),
+        ({"evidence": {}}, "at least one device and one piece of evidence"),
+        (
+            {"evidence": {"e": AcceptanceProfile(evidence="mean_length", mean_acceptance_length=2.0)}},
+            "evidence 'e' has no acceptance by position",
+        ),
+    ],
+)
+def test_explorer_config_without_something_to_show_is_refused(changes: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        _config(**changes)

@@ -1,0 +1,125 @@
+"""The funnel, file to file: gates that add up, notes that say what is assumed, and files that repeat."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from specbook.acceptance.library import library_profile
+from specbook.acceptance.profile import profile_from_accepted, profile_from_counts
+from specbook.checks import BadInput
+from specbook.funnel import FunnelConfig, example_funnel, run_funnel, summary, write_funnel
+from specbook.hardware.profile import catalogue_device
+from specbook.roofline.model_spec import model
+
+VARIED = FunnelConfig(
+    profiles=(
+        library_profile("spec-bench-sps-vicuna-7b-math"),
+        library_profile("spec-bench-sps-vicuna-7b-qa"),
+    ),
+    hardware=(catalogue_device("l4"), catalogue_device("genoa")),
+    target=model("Vicuna-7B-v1.3"),
+    draft=model("Llama-68M"),
+    batches=(1, 32),
+    contexts=(512, 16384),
+    assume="truncation",
+    max_draft_length=6,
+)
+
+
+def test_run_funnel_gates_account_for_every_configuration():
+    for gate in run_funnel(VARIED).gates:
+        assert gate.entered == gate.left + sum(gate.dropped.values())
+
+
+def test_run_funnel_ranking_holds_every_domain():
+    result = run_funnel(VARIED)
+    assert result.ranking.height == 2 * 2 * 7 * 2 * 2
+    assert result.ranking["domain"].unique().sort().to_list() == ["math", "qa"]
+    assert result.break_even["domain"].unique().sort().to_list() == ["math", "qa"]
+
+
+def test_run_funnel_viable_rows_are_those_that_leave_the_roofline():
+    result = run_funnel(VARIED)
+    viable = result.ranking.filter(pl.col("viable") & (pl.col("draft_length") > 0))
+    assert result.gates[-1].left == viable.height
+
+
+def test_run_funnel_notes_name_every_assumption():
+    result = run_funnel(VARIED)
+    notes = " | ".join(result.notes)
+    assert "ideal roofline" in result.notes[0]
+    assert "truncation of drafts of varying length" in notes
+    assert "no launch overhead is known, so none is counted, on genoa" in notes
+
+
+def test_run_funnel_other_target_than_measured_is_noted():
+    notes = " | ".join(run_funnel(replace(VARIED, target=model("Llama-3.1-8B"))).notes)
+    assert "acceptance was measured on vicuna-7b-v1.3, not on Llama-3.1-8B" in notes
+    assert "acceptance was measured on" not in " | ".join(run_funnel(VARIED).notes)
+
+
+def test_run_funnel_measured_lengths_only_assume_nothing():
+    config = replace(example_funnel(), profiles=(library_profile("vllm-48892-mtp-k1"),))
+    assert not any("truncation" in note for note in run_funnel(config).notes)
+
+
+def test_run_funnel_two_lengths_of_one_drafter_share_a_cell():
+    names = ("vllm-48892-mtp-k1", "vllm-48892-mtp-k8")
+    config = replace(example_funnel(), profiles=tuple(map(library_profile, names)))
+    result = run_funnel(config)
+    assert result.ranking["draft_length"].unique().sort().to_list() == [0, 1, 8]
+    assert result.gates[0].entered == 2
+
+
+def test_run_funnel_unusable_profile_is_refused():
+    config = replace(example_funnel(), profiles=(profile_from_accepted([1, 1]),))
+    with pytest.raises(BadInput, match="pass --assume truncation"):
+        run_funnel(config)
+
+
+@pytest.mark.parametrize("label", ["temperature", "method"])
+def test_run_funnel_drafters_or_temperatures_do_not_compete(label: str):
+    values = {"temperature": (0.0, 1.0), "method": ("mtp", "ngram")}[label]
+    profiles = [profile_from_counts({2: [2, 4, 4]}, draft_length=2, **{label: value}) for value in values]
+    config = replace(example_funnel(), profiles=tuple(profiles))
+    first = run_funnel(config).ranking.filter(pl.col("rank") == 1)
+    assert first.height == 2 * len(config.batches) * len(config.contexts)
+
+
+def test_summary_holds_inputs_gates_notes_and_answers():
+    result = run_funnel(VARIED)
+    document = summary(result)
+    assert list(document) == ["specbook_version", "config", "gates", "notes", "best", "break_even"]
+    assert document["config"]["hardware"] == ["l4", "genoa"]
+    assert document["config"]["assume"] == "truncation"
+    assert [item["domain"] for item in document["config"]["evidence"]] == ["math", "qa"]
+    assert all(item["provenance"][0]["sha256"] for item in document["config"]["evidence"])
+    assert len(document["best"]) == result.ranking.filter(pl.col("rank") == 1).height
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+
+
+def test_write_funnel_writes_three_files_and_nothing_else(tmp_path):
+    result = run_funnel(VARIED)
+    write_funnel(result, tmp_path / "new" / "results")
+    names = sorted(path.name for path in (tmp_path / "new" / "results").iterdir())
+    assert names == ["break_even.parquet", "ranking.parquet", "summary.json"]
+    assert pl.read_parquet(tmp_path / "new" / "results" / "ranking.parquet").equals(result.ranking)
+    assert pl.read_parquet(tmp_path / "new" / "results" / "break_even.parquet").equals(result.break_even)
+
+
+def test_write_funnel_again_gives_the_same_bytes(tmp_path):
+    for folder in ("a", "b"):
+        write_funnel(run_funnel(VARIED), tmp_path / folder)
+    for name in ("ranking.parquet", "break_even.parquet", "summary.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_write_funnel_below_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BadInput, match="cannot be written"):
+        write_funnel(run_funnel(example_funnel()), tmp_path / "file")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
