@@ -6,7 +6,11 @@ other people's files.
 
 from __future__ import annotations
 
+import io
+import json as json_module
+import math
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -22,7 +26,6 @@ from specbook.acceptance.profile import AcceptanceProfile, write_profile
 from specbook.acceptance.readers.records import silent
 from specbook.checks import BadInput, printable
 from specbook.display import terminal
-from specbook.files import dump_model, to_json
 
 if TYPE_CHECKING:
     from specbook.funnel import FunnelConfig, FunnelResult
@@ -74,6 +77,9 @@ MaxLengthOption = Annotated[int, typer.Option("--max-draft-length", min=1, max=6
 
 def main() -> None:
     """Run the command line; bad input becomes one line on standard error and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode still shows its tables
     try:
         app()
     except BadInput as error:
@@ -102,7 +108,8 @@ def _note(text: str) -> None:
 
 
 def _emit(document: Any) -> None:
-    sys.stdout.write(to_json(document))
+    """Print JSON in ASCII, which every terminal and pipe can carry."""
+    sys.stdout.write(json_module.dumps(document, indent=1, allow_nan=False) + "\n")
 
 
 @contextmanager
@@ -113,7 +120,8 @@ def _reading(paths: Sequence[Path]) -> Iterator[Any]:
         yield silent
         return
     columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=total)
         yield lambda n_bytes: bar.advance(task, n_bytes)
 
@@ -137,6 +145,8 @@ def profile_import(
     """Read acceptance files into a profile."""
     from specbook.acceptance.readers import ImportOptions, import_profile
 
+    if temperature is not None and not math.isfinite(temperature):
+        raise BadInput("must be finite", field="--temperature", value=temperature, remedy="0 is greedy")
     labels = {
         "target": target,
         "drafter": drafter,
@@ -166,7 +176,7 @@ def profile_show(
     """Show a profile."""
     loaded = _load_profile(profile)
     if json:
-        sys.stdout.write(dump_model(loaded))
+        _emit(loaded.model_dump(mode="json", by_alias=True))
     else:
         terminal.show_profile(loaded)
         for warning in loaded.warnings:
@@ -182,6 +192,7 @@ def profile_library(
     from specbook.acceptance.library import library_names, library_profile
 
     if name is not None:
+        library_profile(name)
         profile_show(name, json)
         return
     profiles = {known: library_profile(known) for known in library_names()}
@@ -316,9 +327,13 @@ def _funnel_config(
     batch, context, assume, max_draft_length = lengths
     for name in precisions:
         weight_format(name)
+    devices = tuple(load_hardware(name) for name in hardware)
+    for device, count in Counter(device.name for device in devices).items():
+        if count > 1:
+            raise BadInput("named twice", field="hardware", value=device, remedy="name each device once")
     return FunnelConfig(
         profiles=tuple(_load_profile(name) for name in acceptance),
-        hardware=tuple(load_hardware(name) for name in hardware),
+        hardware=devices,
         target=model(names[0]),
         draft=model(names[1]),
         batches=_integers(batch, "--batch", 65536),

@@ -23,9 +23,9 @@ DOCUMENT_LIMIT_BYTES = 64 * 2**20
 def check_readable(path: Path) -> int:
     """Return the size of ``path`` in bytes, or raise :class:`BadInput` if it is no readable, non-empty file."""
     name = str(path)
-    if path.is_dir():
-        raise BadInput("is a directory", file=name, remedy="name the file inside it")
     try:
+        if path.is_dir():
+            raise BadInput("is a directory", file=name, remedy="name the file inside it")
         size_bytes = path.stat().st_size
         with path.open("rb"):
             pass
@@ -59,6 +59,8 @@ def parse_json(raw: bytes, name: str) -> Any:
         problem = f"is not complete JSON: {error.msg} at line {error.lineno}, column {error.colno}"
     except RecursionError:
         problem = "is nested too deeply"
+    except ValueError:
+        problem = "holds a number of thousands of digits"
     raise BadInput(problem, file=name, remedy="export the file again; nothing was read from it")
 
 

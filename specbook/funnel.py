@@ -14,7 +14,7 @@ from specbook.acceptance.candidates import Assumption, DraftCandidates, draft_ca
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.files import to_json, write_atomically, write_text
 from specbook.hardware.profile import HardwareProfile
-from specbook.roofline.frontier import best_by_cell, break_even, rank
+from specbook.roofline.frontier import EVIDENCE, best_by_cell, break_even, rank
 from specbook.roofline.grid import GridConfig, project
 from specbook.roofline.model_spec import ModelSpec, same_model
 
@@ -177,7 +177,7 @@ def _hardware_notes(config: FunnelConfig) -> list[str]:
 
 
 _BEST_COLUMNS = (
-    "domain", "hardware", "context", "batch", "draft_length", "expected_tokens", "speedup", "tpot_s",
+    *EVIDENCE, "hardware", "context", "batch", "draft_length", "expected_tokens", "speedup", "tpot_s",
     "throughput_tokens_per_s", "regime",
 )  # fmt: skip
 

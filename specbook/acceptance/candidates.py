@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 import numpy as np
 
 from specbook.acceptance.profile import AcceptanceProfile
-from specbook.acceptance.yields import tokens_for_draft_length
+from specbook.acceptance.yields import marginal_from_conditional, tokens_for_draft_length
 from specbook.checks import BadInput, check_counts, check_finite
 
 Assumption = Literal["none", "truncation"]
@@ -35,7 +36,8 @@ class DraftCandidates:
         Tokens per round, in [1, K + 1]; 1 at K = 0.
     assumptions : tuple of str
         ``measured``, or what was assumed to get the figure.
-    drafter, method, domain : str or None
+    target, drafter, method, domain : str or None
+    temperature : float or None
         As the profiles name them.
 
     Raises
@@ -47,9 +49,11 @@ class DraftCandidates:
     draft_lengths: tuple[int, ...]
     expected_tokens: tuple[float, ...]
     assumptions: tuple[str, ...]
+    target: str | None = None
     drafter: str | None = None
     method: str | None = None
     domain: str | None = None
+    temperature: float | None = None
 
     def __post_init__(self) -> None:
         lengths = check_counts("draft_lengths", self.draft_lengths)
@@ -117,11 +121,11 @@ def draft_candidates(
         _check_chain(profile)
         points |= _measured_point(profile, points)
     if assume == "truncation":
-        longest = max(profiles, key=lambda profile: len(profile.marginal_acceptance or []))
+        longest = max(profiles, key=lambda profile: len(_marginal(profile) or []))
         points = _truncated_points(longest, max_draft_length) | points
     if len(points) == 1:
         raise BadInput(
-            "the source does not say how many tokens each round drafted",
+            "the source does not say how many tokens each round drafted, or they varied",
             field="draft_length",
             value=None,
             remedy="pass --assume truncation to project every shorter draft from the positions, "
@@ -132,9 +136,7 @@ def draft_candidates(
         draft_lengths=tuple(lengths),
         expected_tokens=tuple(points[k][0] for k in lengths),
         assumptions=tuple(points[k][1] for k in lengths),
-        drafter=profiles[0].drafter,
-        method=profiles[0].method,
-        domain=profiles[0].domain,
+        **{label: getattr(profiles[0], label) for label in IDENTITY},
     )
 
 
@@ -159,7 +161,7 @@ def _check_chain(profile: AcceptanceProfile) -> None:
             value=profile.method,
             remedy="project a profile of a chain: the chain formula would be wrong here",
         )
-    if not profile.n_accepted_tokens and not any(profile.marginal_acceptance or [1.0]):
+    if profile.n_accepted_tokens == 0 or profile.mean_acceptance_length == 1.0:
         raise BadInput(
             "no draft token was ever accepted",
             field="n_accepted_tokens",
@@ -168,8 +170,18 @@ def _check_chain(profile: AcceptanceProfile) -> None:
         )
 
 
+def _marginal(profile: AcceptanceProfile) -> list[float] | None:
+    """Marginal acceptance, from the conditional one where only that is known, up to the first position not seen."""
+    if profile.marginal_acceptance is not None:
+        return profile.marginal_acceptance
+    if profile.conditional_acceptance is None:
+        return None
+    known = list(takewhile(lambda value: value is not None, profile.conditional_acceptance))
+    return [float(value) for value in marginal_from_conditional(np.asarray(known, dtype=np.float64))]
+
+
 def _measured_point(profile: AcceptanceProfile, points: dict[int, tuple[float, str]]) -> dict[int, tuple[float, str]]:
-    length, marginal = profile.draft_length, profile.marginal_acceptance
+    length, marginal = profile.draft_length, _marginal(profile)
     if not length:
         return {}
     if length in points:
@@ -182,7 +194,7 @@ def _measured_point(profile: AcceptanceProfile, points: dict[int, tuple[float, s
 
 
 def _truncated_points(profile: AcceptanceProfile, max_draft_length: int) -> dict[int, tuple[float, str]]:
-    marginal = profile.marginal_acceptance
+    marginal = _marginal(profile)
     if marginal is None:
         raise BadInput(
             "truncation needs acceptance by position, which this profile does not hold",

@@ -45,7 +45,7 @@ class ExplorerConfig:
     Raises
     ------
     ValueError
-        If there is no hardware or evidence, or evidence without positions.
+        If there is no hardware or evidence, or evidence of a tree or without positions.
     """
 
     target: ModelSpec
@@ -59,6 +59,8 @@ class ExplorerConfig:
         if not self.hardware or not self.evidence:
             raise ValueError("an Explorer needs at least one device and one piece of evidence")
         for label, profile in self.evidence.items():
+            if profile.tree is not None:
+                raise ValueError(f"evidence {label!r} is of a tree drafter; the Explorer computes chains")
             if not profile.marginal_acceptance:
                 raise ValueError(f"evidence {label!r} has no acceptance by position")
 

@@ -5,6 +5,7 @@ Every word becomes a text node, so that a model name out of somebody's file cann
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ Cell: TypeAlias = str | nodes.Node
 def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> nodes.Element:
     """A table that scrolls sideways on a narrow screen; headings that begin with ``>`` align their column right."""
     group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in headings), cols=len(headings))
-    group += nodes.thead("", _row(headings, headings))
+    group += nodes.thead("", _row(headings, [heading.removeprefix(">") for heading in headings]))
     group += nodes.tbody("", *(_row(headings, row) for row in rows))
     return nodes.container("", nodes.table("", group), classes=["specbook-table"])
 
@@ -41,7 +42,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> nodes.Elem
 def _row(headings: Sequence[str], cells: Sequence[Cell]) -> nodes.row:
     entries = []
     for heading, cell in zip(headings, cells, strict=True):
-        content = cell if isinstance(cell, nodes.Node) else nodes.Text(printable(cell.removeprefix(">")))
+        content = cell if isinstance(cell, nodes.Node) else nodes.Text(printable(cell))
         classes = ["text-right"] if heading.startswith(">") else []
         entries.append(nodes.entry("", nodes.paragraph("", "", content), classes=classes))
     return nodes.row("", *entries)
@@ -61,7 +62,7 @@ def _link(text: str, url: str | None) -> nodes.Node:
 
 def hardware_table() -> list[nodes.Element]:
     """The catalogue in readable units, then every figure with its source."""
-    devices = [catalogue_device(name) for name in catalogue_names()]
+    devices = [catalogue_device(name) for name in by_ridge_point(catalogue_names())]
     headings = ("name", "device", ">memory GB", ">peak GB/s", ">sustained GB/s", ">16-bit TFLOP/s", ">FLOP per byte")
     rows = [
         (
@@ -76,7 +77,27 @@ def hardware_table() -> list[nodes.Element]:
         for device in devices
     ]
     sources = [row for device in devices for row in _sources(device)]
-    return [table(headings, rows), nodes.rubric("", "Sources"), table(("name", "figure", "source", "note"), sources)]
+    return [table(headings, rows), *_folded("The source of every figure", table(_SOURCE_HEADINGS, sources))]
+
+
+_SOURCE_HEADINGS = ("name", "figure", "source", "note")
+
+
+def by_ridge_point(names: Iterable[str]) -> list[str]:
+    """Names of the catalogue, from the most arithmetic for each byte of bandwidth to the least; others last.
+
+    Examples
+    --------
+    >>> by_ridge_point(["m3-max", "l4"])
+    ['l4', 'm3-max']
+    """
+    known = set(catalogue_names())
+    return sorted(names, key=lambda name: -catalogue_device(name).ridge_point_flops_per_byte if name in known else 0.0)
+
+
+def _folded(summary: str, content: nodes.Element) -> list[nodes.Element]:
+    opening = nodes.raw("", f"<details><summary>{html.escape(summary)}</summary>", format="html")
+    return [opening, content, nodes.raw("", "</details>", format="html")]
 
 
 def _sources(device: HardwareProfile) -> list[tuple[Cell, ...]]:
@@ -172,7 +193,9 @@ def results_page(folder: Path) -> list[nodes.Element]:
     summary = json.loads(path.read_text(encoding="utf-8"))
     config = summary["config"]
     context = min(config["contexts"])
-    best, boundaries = pl.DataFrame(summary["best"]), summary["break_even"]
+    order = {name: place for place, name in enumerate(by_ridge_point(config["hardware"]))}
+    best = pl.DataFrame(summary["best"]).sort(pl.col("hardware").replace_strict(order), maintain_order=True)
+    boundaries = sorted(summary["break_even"], key=lambda row: order[row["hardware"]])
     intro = (
         f"{config['target']} in {config['precision']} verifying {config['draft']}, on {len(config['hardware'])} "
         f"devices of the catalogue, for {len(config['evidence'])} domains of measured acceptance, batches "
@@ -230,7 +253,7 @@ def _boundaries(boundaries: list[dict[str, Any]], contexts: list[int]) -> nodes.
     for row in boundaries:
         if row["domain"] == domain:
             batch = row["break_even_batch"]
-            text = f"> {row['max_batch']:,}" if batch is None else f"{batch:,}"
+            text = f"over {row['max_batch']:,}" if batch is None else f"{batch:,}"
             lowest.setdefault(row["hardware"], {})[row["context"]] = text
     rows = [(device, *(cells[context] for context in contexts)) for device, cells in lowest.items()]
     return table((f"device ({domain})", *(f">{context:,} tokens" for context in contexts)), rows)

@@ -14,6 +14,7 @@ from specbook.acceptance.profile import AcceptanceProfile
 from specbook.checks import printable
 from specbook.funnel import FunnelResult
 from specbook.hardware.profile import HardwareProfile
+from specbook.roofline.frontier import EVIDENCE
 from specbook.roofline.model_spec import ModelSpec
 
 
@@ -73,7 +74,8 @@ def show_models(specs: Sequence[ModelSpec]) -> None:
 
 def _table(*columns: str, title: str | None = None) -> Table:
     """A plain table; ``>`` before a heading aligns it to the right."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    caption = None if title is None else Text(printable(title))
+    table = Table(title=caption, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for column in columns:
         heading = column.removeprefix(">")
         table.add_column(heading, justify="right" if column.startswith(">") else "left", overflow="fold")
@@ -123,11 +125,11 @@ def show_ranking(result: FunnelResult, top: int) -> None:
     )
     table = _table(
         "domain", ">context", ">batch", ">rank", ">K", ">tokens/round", ">speedup", ">ms/token", ">tokens/s", ">KV GB",
-        "bound by", "verdict", title=printable(title),
+        "bound by", "verdict", title=title,
     )  # fmt: skip
     cell: object = None
     for row in result.ranking.iter_rows(named=True):
-        place = (row["domain"], row["context"], row["batch"])
+        place = tuple(row[name] for name in (*EVIDENCE, "context", "batch"))
         first, cell = place != cell, place
         if not first and (row["rank"] is None or row["rank"] > top):
             continue

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from specbook.checks import BadInput
-from specbook.files import read_model
+from specbook.files import read_model, schema_name
 
 _CATALOGUE = Path(__file__).parent / "catalogue"
 
@@ -137,13 +137,13 @@ def catalogue_device(name: str) -> HardwareProfile:
             "no such device in the catalogue",
             field="hardware",
             value=name,
-            remedy=f"one of {', '.join(known.values())}, or a {HardwareProfile.model_fields['schema_'].default} file",
+            remedy=f"one of {', '.join(known.values())}, or a {schema_name(HardwareProfile)} file (.json)",
         )
     return read_model(_CATALOGUE / f"{known[name.casefold()]}.json", HardwareProfile)
 
 
 def load_hardware(name_or_path: str) -> HardwareProfile:
-    """A device of the catalogue, or a ``specbook-hardware/1`` file.
+    """A device of the catalogue, or a ``specbook-hardware/1`` file: a name with a slash or ending in ``.json``.
 
     Raises
     ------
@@ -155,6 +155,5 @@ def load_hardware(name_or_path: str) -> HardwareProfile:
     >>> load_hardware("m3-max").vendor
     'Apple'
     """
-    if name_or_path.endswith(".json") or Path(name_or_path).exists():
-        return read_model(Path(name_or_path), HardwareProfile)
-    return catalogue_device(name_or_path)
+    is_path = name_or_path.endswith(".json") or "/" in name_or_path
+    return read_model(Path(name_or_path), HardwareProfile) if is_path else catalogue_device(name_or_path)

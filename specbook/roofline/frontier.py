@@ -11,7 +11,8 @@ from specbook.roofline.grid import GridConfig, evaluate_grid
 from specbook.roofline.speedup import best_draft_length, break_even_batch
 
 # The draft lengths of one cell compete with each other; nothing else does.
-CELL = ("domain", "hardware", "target", "drafter", "precision", "context", "batch")
+EVIDENCE = ("measured_target", "measured_drafter", "method", "domain", "temperature")
+CELL = (*EVIDENCE, "hardware", "target", "drafter", "precision", "context", "batch")
 
 
 def rank(projection: pl.DataFrame) -> pl.DataFrame:
@@ -40,7 +41,7 @@ def rank(projection: pl.DataFrame) -> pl.DataFrame:
     """
     order = pl.struct(pl.col("fits_memory").not_(), "tpot_s", "draft_length").rank("ordinal").over(CELL)
     ranked = projection.with_columns(rank=pl.when("fits_memory").then(order).cast(pl.Int64))
-    return ranked.sort("domain", "hardware", "context", "batch", "rank", nulls_last=True, maintain_order=True).select(
+    return ranked.sort(*EVIDENCE, "hardware", "context", "batch", "rank", nulls_last=True, maintain_order=True).select(
         "rank", pl.exclude("rank")
     )
 
@@ -86,9 +87,9 @@ def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Columns ``domain, hardware, context, break_even_batch, max_batch, best_draft_length_at_batch_1,
-        speedup_at_batch_1``. The boundary is null where speculation still pays at ``max_batch``, 1 where it never
-        pays.
+        Columns ``measured_target, measured_drafter, method, domain, temperature, hardware, context,
+        break_even_batch, max_batch, best_draft_length_at_batch_1, speedup_at_batch_1``. The boundary is null where
+        speculation still pays at ``max_batch``, 1 where it never pays.
 
     Raises
     ------
@@ -115,7 +116,7 @@ def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
     names = [profile.name for profile in config.hardware]
     return pl.DataFrame(
         {
-            "domain": pl.Series([config.candidates.domain] * boundary.size, dtype=pl.String),
+            **_evidence_columns(config, boundary.size),
             "hardware": np.repeat(names, len(config.contexts)),
             "context": np.tile(np.asarray(config.contexts, dtype=np.int64), len(names)),
             "break_even_batch": boundary.ravel(),
@@ -129,6 +130,15 @@ def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
         .cast(pl.Int64)
         .alias("break_even_batch")
     )
+
+
+def _evidence_columns(config: GridConfig, n_rows: int) -> dict[str, pl.Series]:
+    values = config.candidates
+    labels = (values.target, values.drafter, values.method, values.domain)
+    columns = {
+        name: pl.Series([label] * n_rows, dtype=pl.String) for name, label in zip(EVIDENCE[:-1], labels, strict=True)
+    }
+    return columns | {EVIDENCE[-1]: pl.Series([values.temperature] * n_rows, dtype=pl.Float64)}
 
 
 def bypass_region(config: GridConfig) -> pl.DataFrame:

@@ -177,8 +177,9 @@ def project(config: GridConfig) -> pl.DataFrame:
     polars.DataFrame
         Columns ``hardware, target, drafter, method, draft_length, tree_nodes, precision, batch, context,
         step_time_kind, draft_s, verify_s, round_s, baseline_tpot_s, tpot_s, expected_tokens, speedup,
-        throughput_tokens_per_s, kv_bytes, regime, viable``, then ``fits_memory``, ``domain`` and
-        ``acceptance_assumption``.
+        throughput_tokens_per_s, kv_bytes, regime, viable``, then ``fits_memory``, and
+        where acceptance was measured: ``measured_target, measured_drafter, domain, temperature,
+        acceptance_assumption``.
         ``viable``: the weights and the KV cache fit, and drafting is faster than not drafting; a row with
         ``draft_length`` 0 needs only to fit.
 
@@ -248,7 +249,10 @@ def project(config: GridConfig) -> pl.DataFrame:
         pl.when("is_compute_bound").then(pl.lit("compute")).otherwise(pl.lit("memory")).alias("regime"),
         "viable",
         "fits_memory",
+        pl.lit(config.candidates.target, dtype=pl.String).alias("measured_target"),
+        pl.lit(config.candidates.drafter, dtype=pl.String).alias("measured_drafter"),
         pl.lit(config.candidates.domain, dtype=pl.String).alias("domain"),
+        pl.lit(config.candidates.temperature, dtype=pl.Float64).alias("temperature"),
         "acceptance_assumption",
     )
 

@@ -496,10 +496,10 @@ def test_help_names_every_command(cli):
     assert all(name in outcome.out for name in ("profile", "hardware", "models", "project", "funnel"))
 
 
-def _process(*arguments: object) -> subprocess.CompletedProcess[str]:
+def _process(*arguments: object, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from specbook.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, check=False,
-                          env=os.environ | {"PYTHONIOENCODING": "utf-8", "COLUMNS": "200"})  # fmt: skip
+    return subprocess.run(command, capture_output=True, text=True, encoding=encoding, timeout=120, check=False,
+                          env=os.environ | {"PYTHONIOENCODING": encoding, "COLUMNS": "200"})  # fmt: skip
 
 
 def test_process_bad_input_exits_with_two_and_one_line(save, out: Path):
@@ -514,6 +514,14 @@ def test_process_json_is_the_only_thing_on_standard_output(out: Path):
     done = _process("profile", "import", example_file("spec-bench.jsonl"), "--out", out / "p.json", "--json")
     assert done.returncode == 0
     assert AcceptanceProfile.model_validate_json(done.stdout) == read_profile(out / "p.json")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_process_terminal_without_unicode_still_shows_the_profile(save, arguments: tuple[str, ...]):
+    source = save("p.json", PROFILE | {"target": "模型"})
+    done = _process("profile", "show", source, *arguments, encoding="ascii")
+    assert done.returncode == 0
+    assert "2.25" in done.stdout
 
 
 def test_process_closed_pipe_leaves_no_traceback():

@@ -157,6 +157,11 @@ def test_unknown_control_is_refused():
         Explorer(_config(), speed=1, alpha=0.8)
 
 
+def test_explorer_config_tree_evidence_is_refused():
+    with pytest.raises(ValueError, match="tree"):
+        _config(evidence={"eagle": library_profile("spec-bench-eagle-vicuna-7b")})
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

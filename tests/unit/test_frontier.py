@@ -85,7 +85,7 @@ def test_break_even_equals_a_search_over_every_batch():
 def test_break_even_columns_and_best_at_batch_one():
     table = break_even(GRID, max_batch=8)
     assert table.columns == [
-        "domain", "hardware", "context", "break_even_batch", "max_batch", "best_draft_length_at_batch_1",
+        *EVIDENCE, "hardware", "context", "break_even_batch", "max_batch", "best_draft_length_at_batch_1",
         "speedup_at_batch_1",
     ]  # fmt: skip
     assert table["hardware"].to_list() == ["l4", "l4", "h100-sxm5", "h100-sxm5"]

@@ -43,7 +43,9 @@ def _grid(**changes: Any) -> GridConfig:
 def test_project_columns_begin_with_the_contract_in_its_order():
     table = project(_grid())
     assert table.columns[: len(CONTRACT)] == CONTRACT
-    assert set(table.columns[len(CONTRACT) :]) == {"fits_memory", "domain", "acceptance_assumption"}
+    assert set(table.columns[len(CONTRACT) :]) == {
+        "fits_memory", "measured_target", "measured_drafter", "domain", "temperature", "acceptance_assumption",
+    }  # fmt: skip
 
 
 def test_project_types_are_those_that_others_read():

@@ -104,6 +104,12 @@ def test_import_profile_null_statistics_among_others_are_left_out(save):
     assert (profile.n_rounds, profile.target) == (2, "m")
 
 
+def test_import_profile_request_without_rounds_is_left_out(save):
+    profile = import_profile([save("a.jsonl", [_vllm([1, 1]), _vllm([0]), _vllm([])])])
+    assert profile.provenance[0].n_requests == 1
+    assert profile.mean_acceptance_length_per_request == 1.5
+
+
 def test_import_profile_empty_list_is_no_rounds(save):
     with pytest.raises(BadInput, match="no rounds"):
         import_profile([save("a.json", "[]")])
@@ -195,6 +201,12 @@ def test_import_profile_stated_draft_length_of_a_tree_makes_no_counts(save):
     profile = import_profile([path], ImportOptions(labels={"draft_length": 5}))
     assert profile.evidence == "marginal"
     assert profile.tree is not None
+
+
+def test_import_profile_alike_drafts_tell_the_draft_length(save):
+    profile = import_profile([save("a.json", _vllm([1, 3], acceptance_histogram_by_draft_length={"3": [1, 3]}))])
+    assert profile.draft_length == 3
+    assert profile.rounds_by_drafted == {"3": [1, 3, 0, 0]}
 
 
 def test_import_profile_varied_drafts_have_no_draft_length(save):

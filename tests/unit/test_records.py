@@ -70,7 +70,16 @@ def test_read_records_broken_middle_line_is_refused_with_its_number(save, middle
 
 
 @pytest.mark.parametrize(
-    "content", [b'{"a": 1', b"hello\nworld\n", b"\x00" * 100, b"  \n \n", b"\xff\xfe{}", b'[{"a": 1},']
+    "content",
+    [
+        b'{"a": 1',
+        b"hello\nworld\n",
+        b"\x00" * 100,
+        b"  \n \n",
+        b"\xff\xfe{}",
+        b'[{"a": 1},',
+        '{"a": 1}'.encode("utf-16"),
+    ],
 )
 def test_read_records_nothing_readable_is_refused(save, content: bytes):
     with pytest.raises(BadInput, match=r"is not (complete JSON|UTF-8 text).*; export the file again"):

@@ -233,6 +233,10 @@ def test_read_impossible_steps_are_refused(steps: dict[str, Any], field: str, pr
             _without("acceptance_histogram_by_draft_length", "num_draft_tokens", num_spec_tokens=1),
             id="histogram wider than num_spec_tokens",
         ),
+        pytest.param(
+            {"acceptance_histogram": [2, 0, 0, 1], "num_spec_steps": 3, "num_draft_tokens": 6, "num_spec_tokens": 2},
+            id="histogram wider than num_spec_tokens though the totals fit",
+        ),
     ],
 )
 def test_read_more_accepted_than_num_spec_tokens_is_refused(statistics: dict[str, Any]):

@@ -164,8 +164,7 @@ def _to_profile(
     table = _table(pool, options, is_tree)
     if table is not None:
         warnings = [w for w in warnings if w not in spec_bench.WARNINGS]
-        if labels["draft_length"] is None and len(table) == 1:
-            labels["draft_length"] = next(iter(table))
+        labels["draft_length"] = _draft_length(table, options.labels.get("draft_length"))
         return profile_from_counts(table, warnings=warnings, **labels)
     by_accepted = _dense(pool.by_accepted)
     if is_tree:
@@ -178,6 +177,25 @@ def _to_profile(
         labels["n_drafted_tokens"] = pool.drafted
         labels["draft_acceptance_rate"] = sum(j * n for j, n in pool.by_accepted.items()) / pool.drafted
     return profile_from_accepted(by_accepted, warnings=warnings, **labels)
+
+
+# Above this share of full-length rounds, the few shorter ones are drafts cut at the end of a sequence.
+_MOSTLY = 0.95
+
+
+def _draft_length(table: dict[int, list[int]], stated: int | None) -> int | None:
+    """The length that rounds drafted, or null if it varied; a stated one must be it."""
+    rounds = {drafted: sum(row) for drafted, row in table.items() if sum(row)}
+    longest = max(rounds)
+    found = longest if rounds[longest] >= _MOSTLY * sum(rounds.values()) else None
+    if stated is not None and stated != longest:
+        raise BadInput(
+            f"the files' longest draft is {longest}",
+            field="draft_length",
+            value=stated,
+            remedy="leave --draft-length out: the files say what was drafted",
+        )
+    return found if stated is None else stated
 
 
 def _dense(counts: Counter[int], width: int = 0) -> list[int]:

@@ -65,7 +65,7 @@ def _is_json_lines(path: Path) -> bool:
             first = _next_line(stream, path, 1).strip()
     try:
         return isinstance(json.loads(first), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

@@ -44,6 +44,10 @@ class Reader(Protocol):
         """Yield the requests of one record; ``where`` names file and line for errors."""
 
 
+# JSON readers elsewhere hold numbers in 64-bit floats, which count exactly up to here.
+_LARGEST = 2**53
+
+
 def whole(value: Any, where: str, name: str, *, minimum: int = 0) -> int:
     """Return ``value`` if it is a whole number of at least ``minimum``; a reader's check of one integer.
 
@@ -56,6 +60,27 @@ def whole(value: Any, where: str, name: str, *, minimum: int = 0) -> int:
         raise BadInput("must be a whole number", file=where, field=name, value=value, remedy="export the file again")
     if value < minimum:
         raise BadInput(f"must be at least {minimum}", file=where, field=name, value=value, remedy="counts never fall")
+    if value > _LARGEST:
+        raise BadInput(
+            "is beyond any server", file=where, field=name, value=float("inf"), remedy="export the file again"
+        )
+    return value
+
+
+def text(value: Any, where: str, name: str) -> str | None:
+    """Return a label if it is one: a string that can be written down again; None if it is no string.
+
+    Examples
+    --------
+    >>> text("llama", "a.json", "model")
+    'llama'
+    """
+    if not isinstance(value, str):
+        return None
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise BadInput("is not valid text", file=where, field=name, value=value, remedy="correct the name") from None
     return value
 
 

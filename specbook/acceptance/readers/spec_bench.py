@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from specbook.acceptance.readers.requests import RequestCounts, whole_list
+from specbook.acceptance.readers.requests import RequestCounts, text, whole_list
 from specbook.checks import BadInput
 
 NAME = "spec-bench"
@@ -23,7 +23,7 @@ _LONGEST_ROUND = 4097  # tokens, the bonus token included; a longer one is damag
 # The model_id that Spec-Bench's scripts write: target-method[-drafter]-precision-temp[erature]-T.
 _MODEL_ID = re.compile(
     r"^(?P<target>.+?)-(?P<method>vanilla|sps|eagle[23]?|medusa|hydra|pld|rest|lookahead|recycling|space|samd|kangaroo)"
-    r"(?:-(?P<drafter>.+?))?-(?:b?float16|float32|fp16|bf16)(?:-temp(?:erature)?-(?P<temperature>\d+(?:\.\d+)?))?$",
+    r"(?:-(?P<drafter>.+?))?-(?:b?float16|float32|fp16|bf16)(?:-temp(?:erature)?-(?P<temperature>\d{1,3}(?:\.\d{1,6})?))?$",
     re.IGNORECASE,
 )
 _METHODS = {"vanilla": "none", "sps": "draft_model", "pld": "prompt_lookup"}
@@ -42,9 +42,10 @@ def _choices(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 def read(record: Any, where: str) -> Iterator[RequestCounts]:
     """Yield the question as one request; a choice without rounds, as a failed question has, yields nothing."""
-    labels = labels_of(record.get("model_id"))
-    if isinstance(record.get("category"), str):
-        labels["domain"] = record["category"]
+    labels = labels_of(text(record.get("model_id"), where, "model_id"))
+    domain = text(record.get("category"), where, "category")
+    if domain is not None:
+        labels["domain"] = domain
     for index, choice in enumerate(_choices(record)):
         name = f"choices[{index}].accept_lengths"
         lengths = whole_list(choice.get("accept_lengths"), where, name, minimum=1)

@@ -7,12 +7,11 @@ against the histogram it must follow from.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from specbook.acceptance.readers.requests import RequestCounts, whole, whole_list
+from specbook.acceptance.readers.requests import RequestCounts, text, whole, whole_list
 from specbook.checks import BadInput
 
 NAME = "vllm-per-request"
@@ -20,6 +19,7 @@ WARNINGS: tuple[str, ...] = ()
 
 # The file rounds its derived figures; 1 % catches a wrong denominator or a missing bonus token, not rounding.
 _RELATIVE_TOLERANCE = 0.01
+_LARGEST_RATIO = 1e6  # tokens per round or accepted per drafted: anything above, or NaN, is damage
 
 Table = dict[int, list[int]]
 
@@ -45,7 +45,8 @@ def _statistics(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def read(record: Any, where: str) -> Iterator[RequestCounts]:
     """Yield one request for each statistics object in the record."""
-    labels = {"target": record["model"]} if isinstance(record.get("model"), str) else {}
+    target = text(record.get("model"), where, "model")
+    labels = {} if target is None else {"target": target}
     for place, statistics in _statistics(record):
         if statistics is None:  # a request that ran without speculation
             continue
@@ -62,9 +63,25 @@ def _request(statistics: dict[str, Any], where: str, prefix: str, labels: dict[s
     _check_tokens(statistics, histogram, by_drafted, where, prefix)
     _check_ratios(statistics, histogram, where, prefix)
     if statistics.get("num_spec_tokens") is not None:
-        labels = labels | {"draft_length": whole(statistics["num_spec_tokens"], where, f"{prefix}num_spec_tokens")}
+        labels = labels | {"draft_length": _draft_length(statistics, histogram, by_drafted, where, prefix)}
     drafted = statistics.get("num_draft_tokens")
     return RequestCounts(by_accepted=histogram, by_drafted=by_drafted, n_drafted_tokens=drafted, labels=labels)
+
+
+def _draft_length(stats: dict[str, Any], histogram: list[int], table: Table | None, where: str, prefix: str) -> int:
+    """The configured draft length, which no round can exceed."""
+    length = whole(stats["num_spec_tokens"], where, f"{prefix}num_spec_tokens")
+    used = [drafted for drafted, row in (table or {}).items() if sum(row)]
+    longest = max([*used, *(accepted for accepted, count in enumerate(histogram) if count)], default=0)
+    if longest > length:
+        raise BadInput(
+            f"a round drafted or accepted {longest} tokens",
+            file=where,
+            field=f"{prefix}num_spec_tokens",
+            value=length,
+            remedy="export the file again; it is the longest draft",
+        )
+    return length
 
 
 def _histogram(holder: dict[str, Any], key: str, where: str, prefix: str) -> list[int]:
@@ -213,7 +230,7 @@ def _check_ratios(stats: dict[str, Any], histogram: list[int], where: str, prefi
         stated = stats.get(key)
         if stated is None or value is None:
             continue
-        if isinstance(stated, bool) or not isinstance(stated, int | float) or not math.isfinite(stated):
+        if isinstance(stated, bool) or not isinstance(stated, int | float) or not 0.0 <= stated <= _LARGEST_RATIO:
             raise BadInput("must be a number", file=where, field=f"{prefix}{key}", value=stated, remedy="export again")
         if abs(stated - value) > _RELATIVE_TOLERANCE * max(value, 0.01):
             raise BadInput(
