@@ -10,7 +10,7 @@ import pytest
 
 from specbook.acceptance.candidates import DraftCandidates
 from specbook.hardware.profile import catalogue_device
-from specbook.roofline.frontier import best_by_cell, break_even, bypass_region, rank
+from specbook.roofline.frontier import EVIDENCE, best_by_cell, break_even, bypass_region, rank
 from specbook.roofline.grid import evaluate_grid, example_grid, project
 
 GRID = replace(
