@@ -11,6 +11,9 @@ PACKAGE   := $(shell find specbook -name '*.py' -o -name '*.json' -not -path '*/
 # Both come from elsewhere at import time and are noise here: a debugger's check, and a notice about local sockets.
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
+# Without stored bytecode every command spends seconds on compiling what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup results book test check lab refresh bench lock clean
 
@@ -24,7 +27,7 @@ $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)
 	awk '/^uv==/ {on = 1} on && /^[^ u]/ {exit} on' requirements.lock > $(VENV)/uv.lock
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(VENV)/uv.lock
-	$(BIN)/uv pip sync -q --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
+	$(BIN)/uv pip sync -q --python $(BIN)/python --require-hashes requirements.lock
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 

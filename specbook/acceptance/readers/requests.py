@@ -94,4 +94,6 @@ def whole_list(value: Any, where: str, name: str, *, minimum: int = 0) -> list[i
     """
     if not isinstance(value, list):
         raise BadInput("must be a list", file=where, field=name, value=value, remedy="export the file again")
+    if {*map(type, value)} <= {int} and (not value or minimum <= min(value) <= max(value) <= _LARGEST):
+        return value
     return [whole(item, where, f"{name}[{index}]", minimum=minimum) for index, item in enumerate(value)]
