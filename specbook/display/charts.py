@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,18 +48,18 @@ def enable() -> None:
 
 
 def finish(chart: Any, height: int = 280) -> Any:
-    """Give a chart the book's look and let it take the width of its page.
+    """Give a chart the book's look, at a width that suits a notebook.
+
+    The published page stretches it to its column (``assets/charts.js``). The specification itself must not ask for the
+    width of its container: JupyterLab draws outputs before they have one, and stops responding.
 
     Examples
     --------
     >>> chart = finish(alt.Chart(alt.InlineData(values=[{"x": 1}])).mark_point().encode(x="x:Q"))
     >>> chart.to_dict()["width"]
-    'container'
+    600
     """
-    sized = chart.properties(
-        width="container", height=height, autosize=alt.AutoSizeParams(type="fit", contains="padding")
-    )
-    return sized.configure(**_CONFIG)
+    return chart.properties(width=600, height=height).configure(**_CONFIG)
 
 
 def _inline(frame: pl.DataFrame, digits: int = 5) -> alt.InlineData:
@@ -323,5 +322,5 @@ def to_svg(spec: dict[str, Any], width: int = 640) -> str:
     """
     import vl_convert
 
-    fixed = json.loads(json.dumps(spec)) | {"width": width}
-    return str(vl_convert.vegalite_to_svg(fixed, vl_version="6.4"))
+    sized = spec | {"width": width, "autosize": {"type": "fit", "contains": "padding"}}
+    return str(vl_convert.vegalite_to_svg(sized, vl_version="6.4"))

@@ -34,7 +34,8 @@
 
   const draw = async (figure, index) => {
     const spec = JSON.parse(figure.querySelector("script").textContent);
-    const started = withSettings({ ...spec, config: merged(spec.config ?? {}, look()) }, views[index]);
+    const fitted = { ...spec, width: "container", autosize: { type: "fit", contains: "padding" } };
+    const started = withSettings({ ...fitted, config: merged(spec.config ?? {}, look()) }, views[index]);
     views[index]?.finalize();
     const frame = figure.querySelector("div.specbook-view");
     const { view } = await window.vegaEmbed(frame, started, { actions: false, renderer: "svg", mode: "vega-lite" });
