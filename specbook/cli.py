@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from typer.exceptions import Abort, TyperException
 
 from specbook import __version__
 from specbook.acceptance.profile import AcceptanceProfile, write_profile
@@ -33,14 +34,11 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="specbook",
     help="Find out whether speculative decoding pays before renting a GPU.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-profile_app = typer.Typer(
-    help="Acceptance profiles: import, show, library.", no_args_is_help=True, rich_markup_mode=None
-)
+profile_app = typer.Typer(help="Acceptance profiles: import, show, library.", rich_markup_mode=None)
 app.add_typer(profile_app, name="profile")
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")]
@@ -81,10 +79,20 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode still shows its tables
     try:
-        app()
+        code = app(standalone_mode=False)
     except BadInput as error:
-        sys.stderr.write(f"specbook: {error}\n")
-        raise SystemExit(2) from None
+        raise SystemExit(_complain(str(error))) from None
+    except TyperException as error:
+        raise SystemExit(_complain(f"{' '.join(error.format_message().split())} See specbook --help.")) from None
+    except Abort:
+        raise SystemExit(130) from None
+    raise SystemExit(code or 0)
+
+
+def _complain(text: str) -> int:
+    """Print one line on standard error; the exit code of bad input."""
+    sys.stderr.write(f"specbook: {printable(text)}\n")
+    return 2
 
 
 def _version(value: bool) -> None:
@@ -93,14 +101,27 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Find out whether speculative decoding pays before renting a GPU."""
     del version
+    _help_without_command(context)
+
+
+@profile_app.callback(invoke_without_command=True)
+def _profile_options(context: typer.Context) -> None:
+    """Acceptance profiles: import, show, library."""
+    _help_without_command(context)
+
+
+def _help_without_command(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
 
 
 def _note(text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -26,15 +27,17 @@ def check_readable(path: Path) -> int:
     try:
         if path.is_dir():
             raise BadInput("is a directory", file=name, remedy="name the file inside it")
-        size_bytes = path.stat().st_size
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise BadInput("is no regular file", file=name, remedy="save it to disk first")
         with path.open("rb"):
             pass
     except OSError as error:
         reason = (error.strerror or "cannot be opened").lower()
         raise BadInput(reason, file=name, remedy="check the path and its permissions") from None
-    if size_bytes == 0:
+    if status.st_size == 0:
         raise BadInput("is empty", file=name, remedy="export it again")
-    return size_bytes
+    return status.st_size
 
 
 def read_json(path: Path) -> Any:

@@ -164,11 +164,28 @@ def _assumption_notes(candidates: Sequence[DraftCandidates]) -> list[str]:
 
 
 def _identity_notes(config: FunnelConfig) -> list[str]:
-    measured = sorted({p.target for p in config.profiles if p.target and not same_model(p.target, config.target)})
+    """Where the pair that is projected is not the pair that acceptance was measured on."""
+    targets = sorted({p.target for p in config.profiles if p.target and not same_model(p.target, config.target)})
+    drafters = sorted({text for p in config.profiles if (text := _other_drafter(p, config.draft))})
     return [
-        f"acceptance was measured on {name}, not on {config.target.name}; it belongs to the pair it was measured on"
-        for name in measured
+        *(
+            f"acceptance was measured on {name}, not on {config.target.name}; it belongs to the pair it was measured on"
+            for name in targets
+        ),
+        *(
+            f"acceptance was measured with {name}; the time of a draft is that of {config.draft.name}"
+            for name in drafters
+        ),
     ]
+
+
+def _other_drafter(profile: AcceptanceProfile, draft: ModelSpec) -> str | None:
+    """The measured drafter in words, if it is not known to be ``draft``."""
+    if profile.method not in (None, "draft_model"):
+        return f"{profile.drafter or 'a drafter'} ({profile.method})"
+    if profile.drafter is None or same_model(profile.drafter, draft):
+        return None
+    return profile.drafter
 
 
 def _hardware_notes(config: FunnelConfig) -> list[str]:

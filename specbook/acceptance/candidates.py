@@ -161,7 +161,9 @@ def _check_chain(profile: AcceptanceProfile) -> None:
             value=profile.method,
             remedy="project a profile of a chain: the chain formula would be wrong here",
         )
-    if profile.n_accepted_tokens == 0 or profile.mean_acceptance_length == 1.0:
+    positions = _marginal(profile)
+    never = profile.n_accepted_tokens == 0 or profile.mean_acceptance_length == 1.0
+    if never or (positions and not any(positions)):
         raise BadInput(
             "no draft token was ever accepted",
             field="n_accepted_tokens",

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from specbook.acceptance.estimates import acceptance_from_counts, by_accepted, totals, weighted
 from specbook.acceptance.profile_checks import check_profile
 from specbook.acceptance.yields import conditional_from_marginal
-from specbook.checks import Floats
+from specbook.checks import Floats, check_counts
 from specbook.files import dump_model, read_model, write_text
 
 Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
@@ -167,13 +167,20 @@ def profile_from_accepted(
     warnings, **labels
         As in :func:`profile_from_counts`.
 
+    Raises
+    ------
+    ValueError
+        If there is no round, or a count is negative or not whole.
+
     Examples
     --------
     >>> profile = profile_from_accepted([1, 1, 2])
     >>> profile.marginal_acceptance, profile.n_drafted_tokens
     ([0.75, 0.5], None)
     """
-    counts = np.trim_zeros(np.asarray(rounds_by_accepted, dtype=np.int64), "b")
+    counts = np.trim_zeros(check_counts("rounds_by_accepted", rounds_by_accepted), "b")
+    if not counts.size:
+        raise ValueError("rounds_by_accepted must hold at least one round")
     n_rounds, n_accepted = int(counts.sum()), weighted(counts.tolist())
     marginal = np.cumsum(counts[::-1])[::-1][1:] / n_rounds
     return AcceptanceProfile(

@@ -14,6 +14,7 @@ import ipywidgets as widgets
 import numpy as np
 
 from specbook.acceptance.yields import tokens_for_draft_length
+from specbook.checks import printable
 from specbook.display.charts import ACCENT, MIME, PALETTE
 from specbook.display.explorer_page import MAX_DRAFT_LENGTH, SLIDERS, ExplorerConfig, chain_pair, marginals, page_spec
 from specbook.roofline.speedup import ChainRound, chain_round
@@ -113,7 +114,7 @@ def _controls(config: ExplorerConfig, start: dict[str, Any]) -> dict[str, Any]:
         for name, (label, low, high, step) in SLIDERS.items()
     }
     for name, options in menus.items():
-        value = start.get(name, options[0])
+        value = printable(start.get(name, options[0]))
         controls[name] = widgets.Dropdown(options=options, value=value, description=name, **look)
     return controls
 

@@ -539,3 +539,36 @@ def test_profile_written_by_the_package_is_shown(cli, tmp_path: Path):
     assert outcome.code == 0
     for word in ("counts", "3.0000", "0.9000", "0.7000", "0.4000"):
         assert word in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("nope",), "No such command 'nope'"),
+        (("project",), "Missing option '--acceptance'"),
+        (("profile", "import", "x.json", "--out", "y.json", "--format", "csv"), "--format"),
+        (("project", "--top", "0"), "--top"),
+    ],
+)
+def test_usage_error_is_one_line(cli, arguments: tuple[str, ...], part: str):
+    _one_line(cli(*arguments), part, "--help")
+
+
+@pytest.mark.parametrize("arguments", [(), ("profile",), ("--help",)])
+def test_no_command_shows_the_help(cli, arguments: tuple[str, ...]):
+    outcome = cli(*arguments)
+    assert outcome.code == 0
+    assert outcome.out.startswith("Usage: ")
+
+
+def test_profile_import_of_a_pipe_is_refused_at_once(cli, out: Path, tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.json")
+    _one_line(cli("profile", "import", tmp_path / "pipe.json", "--out", out / "old.json"), "is no regular file")
+    _unchanged(out)
+
+
+def test_project_of_another_pair_says_so(cli, out: Path):
+    outcome = cli(*_project(out / "new.parquet", "--json"))
+    notes = json.loads(outcome.out)["notes"]
+    assert any(note.startswith("acceptance was measured on MiniMax-M2.7, not on Llama-3.1-8B") for note in notes)
+    assert any("nvidia/MiniMax-M2.7-DFlash (dflash); the time of a draft is that of Llama-3.2-1B" in n for n in notes)

@@ -38,11 +38,21 @@ class ImportOptions:
         ``draft_length`` says that every round drafted that many tokens.
     categories : tuple of str
         Keep only requests of these domains; empty keeps all.
+
+    Raises
+    ------
+    BadInput
+        If there is no such format.
     """
 
     format: str = "auto"
     labels: dict[str, Any] = field(default_factory=dict)
     categories: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.format not in ("auto", *FORMATS):
+            remedy = f"one of auto, {', '.join(FORMATS)}"
+            raise BadInput("no such format", field="format", value=self.format, remedy=remedy)
 
 
 @dataclass
