@@ -191,7 +191,7 @@ _BEST = (
 )
 _YOURS = "'● yours: K = ' + datum.K + ', speedup ' + format(datum.speedup, '.4f')"
 _COST = (
-    "format(datum.tpot_ms, '.2f') + ' ms a token; without speculation ' + format(datum.baseline_tpot_ms, '.2f') + ' ms'"
+    "format(datum.tpot_ms, '.2f') + ' ms a token instead of ' + format(datum.baseline_tpot_ms, '.2f') + ' ms'"
 )
 
 
@@ -199,7 +199,7 @@ def _title(config: ExplorerConfig) -> alt.Title:
     target, draft = config.target.name, config.draft.name
     return alt.Title(
         f"{target} verifying {draft}",
-        subtitle=f"{precision_label(config)}, ideal roofline, which mostly promises too much",
+        subtitle=f"{precision_label(config)}, ideal roofline (optimistic)",
         offset=14,
     )
 
