@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json as json_module
 import math
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -43,8 +44,8 @@ app.add_typer(profile_app, name="profile")
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")]
 
-# A bar appears for inputs above this size, which take about two seconds to read.
-_PROGRESS_FROM_BYTES = 100e6
+# A bar appears for inputs above this size, which take a second or two to read.
+_PROGRESS_FROM_BYTES = 15e6
 
 
 class FormatName(StrEnum):
@@ -80,13 +81,25 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode still shows its tables
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except BadInput as error:
         raise SystemExit(_complain(str(error))) from None
     except TyperException as error:
         raise SystemExit(_complain(f"{' '.join(error.format_message().split())} See specbook --help.")) from None
     except Abort:
         raise SystemExit(130) from None
+    except BrokenPipeError:  # whoever read the output has seen enough
+        _discard_output()
+        raise SystemExit(0) from None
+    except OSError as error:
+        _discard_output()
+        raise SystemExit(_complain(f"cannot write the output: {(error.strerror or str(error)).lower()}")) from None
     raise SystemExit(code or 0)
+
+
+def _discard_output() -> None:
+    """Let the interpreter's last flush go nowhere, since it would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(text: str) -> int:
@@ -176,6 +189,8 @@ def profile_import(
         "temperature": temperature,
         "draft_length": draft_length,
     }
+    if out.resolve() in {path.resolve() for path in files}:
+        raise BadInput("is one of the files to read", field="--out", value=str(out), remedy="choose another --out")
     options = ImportOptions(format=format.value, labels=labels, categories=tuple(category or ()))
     with _reading(files) as progress:
         profile = import_profile(files, options, progress)
@@ -227,7 +242,12 @@ def _load_profile(name: str) -> AcceptanceProfile:
     from specbook.acceptance.library import library_names, library_profile
     from specbook.acceptance.profile import read_profile
 
-    return library_profile(name) if name in library_names() else read_profile(Path(name))
+    if name in library_names():
+        return library_profile(name)
+    if "/" not in name and not Path(name).suffix:
+        remedy = "give the path of a profile, or a name that specbook profile library lists"
+        raise BadInput("no such file or library profile", value=name, remedy=remedy)
+    return read_profile(Path(name))
 
 
 @app.command("hardware")
@@ -268,7 +288,7 @@ def project_command(
     acceptance: Annotated[
         list[str], typer.Option("--acceptance", help="A profile, or a name of the library; repeatable.")
     ],
-    hardware: Annotated[str, typer.Option("--hardware", help="A name of the catalogue, or a hardware file.")],
+    hardware: Annotated[list[str], typer.Option("--hardware", help="A name of the catalogue, or a hardware file.")],
     target: Annotated[str, typer.Option(help="Target, a name of the model library.")],
     draft: Annotated[str, typer.Option(help="Draft model, a name of the model library.")],
     out: Annotated[Path, typer.Option("--out", help="The projection to write, Parquet.")],
@@ -282,13 +302,15 @@ def project_command(
     json: JsonFlag = False,
 ) -> None:
     """Rank draft lengths for a target, a draft model and a device by the doctrine's roofline."""
-    from specbook.files import write_atomically
-    from specbook.funnel import run_funnel
+    from specbook.funnel import run_funnel, write_ranking
 
+    if len(hardware) > 1:
+        remedy = "project one at a time, or take many through specbook funnel"
+        raise BadInput("takes one device", field="--hardware", value=hardware, remedy=remedy)
     lengths = (batch, context, assume, max_draft_length)
-    config = _funnel_config(acceptance, [hardware], (target, draft), lengths, (precision, draft_precision))
+    config = _funnel_config(acceptance, hardware, (target, draft), lengths, (precision, draft_precision))
     result = run_funnel(config)
-    write_atomically(out, result.ranking.write_parquet)
+    write_ranking(result, out)
     if json:
         _emit({**_machine_summary(result), "rows": result.ranking.to_dicts(), "out": str(out)})
         return

@@ -55,7 +55,7 @@ def read_json(path: Path) -> Any:
 def parse_json(raw: bytes, name: str) -> Any:
     """Parse bytes as UTF-8 JSON, or raise :class:`BadInput` that says where it broke off."""
     try:
-        return json.loads(raw.decode("utf-8"))
+        return json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         problem = f"is not UTF-8 text (byte {error.start})"
     except json.JSONDecodeError as error:
@@ -94,7 +94,7 @@ def validated(document: dict[str, Any], model: type[Model], name: str) -> Model:
             first["msg"].removeprefix("Value error, "),
             file=name,
             field=context.get("field") or ".".join(str(part) for part in first["loc"]) or None,
-            value=context.get("value", first["input"]),
+            value=... if first["type"] == "missing" else context.get("value", first["input"]),
             remedy=context.get("remedy", "correct the field or make the file again"),
         ) from None
 
@@ -122,6 +122,9 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         If the folder cannot be written; ``path`` is left as it was.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise OSError(0, "is a directory" if path.is_dir() else "is no regular file")
+        path = path.resolve()  # a link keeps pointing where it did
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     except OSError as error:
@@ -131,13 +134,25 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     temporary = Path(name)
     try:
         write(temporary)
-        temporary.chmod(0o644)
+        temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise BadInput(f"cannot be written ({reason})", file=str(path), remedy="choose another --out") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """The process's mask of file permissions, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write bytes atomically."""
+    write_atomically(path, lambda part: part.write_bytes(content))
 
 
 def write_text(path: Path, text: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,18 +12,20 @@ from typing import Any
 import polars as pl
 
 from specbook import __version__
-from specbook.acceptance.candidates import Assumption, DraftCandidates, draft_candidates, group_profiles
+from specbook.acceptance.candidates import MEASURED, Assumption, DraftCandidates, draft_candidates, group_profiles
+from specbook.acceptance.library import library_profile
 from specbook.acceptance.profile import AcceptanceProfile
-from specbook.files import to_json, write_atomically, write_text
+from specbook.files import to_json, write_bytes, write_text
 from specbook.hardware.profile import HardwareProfile
 from specbook.roofline.frontier import EVIDENCE, best_by_cell, break_even, rank
 from specbook.roofline.grid import GridConfig, project
-from specbook.roofline.model_spec import ModelSpec, same_model
+from specbook.roofline.model_spec import ModelSpec, precision, same_model
 
 IDEAL = (
     "step times are an ideal roofline: perfect overlap, no cost per kernel. Measured steps are longer, the drafter's "
     "most of all, so these speedups are mostly too high: use them to discard, and measure before you believe a gain"
 )
+MEMORY = "memory is counted in full: weights and cache, with nothing set aside for activations or the runtime"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +140,9 @@ def run_funnel(config: FunnelConfig) -> FunnelResult:
         ),
         notes=(
             IDEAL,
+            MEMORY,
             *_identity_notes(config),
+            *_pair_notes(config),
             *_assumption_notes([grid.candidates for grid in grids]),
             *_hardware_notes(config),
         ),
@@ -155,10 +161,11 @@ def _roofline_gate(drafting: pl.DataFrame) -> StageGate:
 
 
 def _assumption_notes(candidates: Sequence[DraftCandidates]) -> list[str]:
-    assumed = sorted({text for each in candidates for text in each.assumptions if text != "measured"})
+    assumed = sorted({text for each in candidates for text in each.assumptions if text != MEASURED})
+    long, short = (library_profile(f"vllm-48892-mtp-k{k}").marginal_acceptance or [0.0] for k in (8, 1))
     return [
         f"{text}: acceptance at a position is taken not to depend on the draft length; position 1 was accepted in "
-        "83.4 % of rounds at K = 1 and in 76.2 % at K = 8 on one server (vllm-project/vllm#48892)"
+        f"{short[0]:.1%} of rounds at K = 1 and in {long[0]:.1%} at K = 8 on one server (vllm-project/vllm#48892)"
         for text in assumed
     ]
 
@@ -166,17 +173,34 @@ def _assumption_notes(candidates: Sequence[DraftCandidates]) -> list[str]:
 def _identity_notes(config: FunnelConfig) -> list[str]:
     """Where the pair that is projected is not the pair that acceptance was measured on."""
     targets = sorted({p.target for p in config.profiles if p.target and not same_model(p.target, config.target)})
+    unnamed = any(profile.target is None for profile in config.profiles)
     drafters = sorted({text for p in config.profiles if (text := _other_drafter(p, config.draft))})
     return [
         *(
             f"acceptance was measured on {name}, not on {config.target.name}; it belongs to the pair it was measured on"
             for name in targets
         ),
+        *(["the evidence does not name its target; it belongs to the pair it was measured on"] if unnamed else []),
         *(
             f"acceptance was measured with {name}; the time of a draft is that of {config.draft.name}"
             for name in drafters
         ),
     ]
+
+
+def _pair_notes(config: FunnelConfig) -> list[str]:
+    """What is odd about the two models, whatever the evidence."""
+    target, draft, notes = config.target, config.draft, []
+    if target.vocab_size != draft.vocab_size:
+        notes.append(
+            f"{target.name} and {draft.name} have different vocabularies, so one cannot verify the other as it is"
+        )
+    if draft.n_parameters >= target.n_parameters:
+        notes.append(f"{draft.name} is not smaller than {target.name}")
+    for spec in (target, draft):
+        if spec.max_context is not None and max(config.contexts) > spec.max_context:
+            notes.append(f"{spec.name} was made for {spec.max_context:,} tokens; longer contexts are arithmetic only")
+    return notes
 
 
 def _other_drafter(profile: AcceptanceProfile, draft: ModelSpec) -> str | None:
@@ -190,7 +214,12 @@ def _other_drafter(profile: AcceptanceProfile, draft: ModelSpec) -> str | None:
 
 def _hardware_notes(config: FunnelConfig) -> list[str]:
     unknown = [profile.name for profile in config.hardware if profile.step_overhead_s is None]
-    return [f"no launch overhead is known, so none is counted, on {', '.join(unknown)}"] if unknown else []
+    notes = [f"no launch overhead is known, so none is counted, on {', '.join(unknown)}"] if unknown else []
+    arithmetic = {precision(name).arithmetic for name in (config.precision, config.draft_precision)}
+    without = [profile.name for profile in config.hardware if profile.peak_flops_per_s.fp8 is None]
+    if "fp8" in arithmetic and without:
+        notes.append(f"no FP8 rate is known, so FP8 weights compute at the 16-bit rate, on {', '.join(without)}")
+    return notes
 
 
 _BEST_COLUMNS = (
@@ -205,10 +234,11 @@ def summary(result: FunnelResult) -> dict[str, Any]:
     Examples
     --------
     >>> sorted(summary(run_funnel(example_funnel())))
-    ['best', 'break_even', 'config', 'gates', 'notes', 'specbook_version']
+    ['best', 'break_even', 'config', 'gates', 'notes', 'schema', 'specbook_version']
     """
     config = result.config
     return {
+        "schema": "specbook-funnel/1",
         "specbook_version": __version__,
         "config": {
             "target": config.target.name,
@@ -247,9 +277,34 @@ def write_funnel(result: FunnelResult, folder: Path) -> None:
     BadInput
         If the folder cannot be written.
     """
-    write_atomically(folder / "ranking.parquet", result.ranking.write_parquet)
-    write_atomically(folder / "break_even.parquet", result.break_even.write_parquet)
+    write_ranking(result, folder / "ranking.parquet")
+    write_bytes(folder / "break_even.parquet", _parquet(result.break_even, result))
     write_text(folder / "summary.json", to_json(summary(result)))
+
+
+def write_ranking(result: FunnelResult, path: Path) -> None:
+    """Write the ranked projection as Parquet; its metadata name the schema, the version and what it was made from.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be written.
+    """
+    write_bytes(path, _parquet(result.ranking, result))
+
+
+def _parquet(frame: pl.DataFrame, result: FunnelResult) -> bytes:
+    """The frame as bytes, so that a full disk is met by our own atomic write and not by the encoder."""
+    evidence = [_evidence(profile) for profile in result.config.profiles]
+    metadata = {
+        "specbook.schema": "specbook-projection/1",
+        "specbook.version": __version__,
+        "specbook.evidence": json.dumps(evidence),
+        "specbook.notes": json.dumps(result.notes),
+    }
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, metadata=metadata)
+    return buffer.getvalue()
 
 
 def example_funnel() -> FunnelConfig:

@@ -52,7 +52,8 @@ def acceptance_from_counts(rounds_by_drafted: Table) -> tuple[Floats, Floats]:
 
     Position ``i`` is judged only in rounds that drafted it and accepted the positions before, so that rounds with
     shorter drafts do not count as rejections; where drafts vary, the marginal is the product of the conditionals
-    (the product-limit estimator). Where every round drafted alike, both are plain shares of rounds.
+    (the product-limit estimator). That is unbiased if the length of a draft does not depend on how likely it is to be
+    accepted, which drafters that stop by confidence violate. Where every round drafted alike, both are plain shares.
 
     Parameters
     ----------

@@ -66,7 +66,9 @@ class AcceptanceProfile(BaseModel):
     temperature: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = Field(
         None, description="Sampling temperature; 0 is greedy."
     )
-    draft_length: Count | None = Field(None, description="Tokens drafted in every round (K); null if it varied.")
+    draft_length: Annotated[int, Field(ge=0, le=4096)] | None = Field(
+        None, description="Tokens that rounds drafted (K), all but a few cut at the end; null if it varied."
+    )
     evidence: Evidence = Field(description="The strongest thing that the source holds.")
     rounds_by_drafted: dict[Annotated[str, Field(pattern=r"^(0|[1-9]\d*)$")], list[Count]] | None = Field(
         None, description="Drafted tokens → number of rounds by accepted tokens (index 0 to drafted)."
@@ -109,6 +111,12 @@ class AcceptanceProfile(BaseModel):
         return {int(drafted): row for drafted, row in self.rounds_by_drafted.items()}
 
 
+_VARIED = (
+    "draft length varied: position i is judged only in rounds that drafted it, which is unbiased if the length of a "
+    "draft did not depend on how likely it was to be accepted; drafters that stop by confidence break that"
+)
+
+
 def profile_from_counts(
     rounds_by_drafted: Mapping[int, Sequence[int]], *, warnings: Sequence[str] = (), **labels: Any
 ) -> AcceptanceProfile:
@@ -137,8 +145,7 @@ def profile_from_counts(
     n_rounds, n_drafted, n_accepted = totals(table)
     marginal, conditional = acceptance_from_counts(table)
     varied = sum(1 for row in table.values() if sum(row)) > 1
-    note = ["draft length varied: position i is judged only in rounds that drafted it, so 1 + the sum of "
-            "marginal_acceptance is the length had every round drafted in full"] if varied else []  # fmt: skip
+    note = [_VARIED] if varied else []
     return AcceptanceProfile(
         evidence="counts",
         rounds_by_drafted={str(drafted): row for drafted, row in table.items()},

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _DERIVED_TOLERANCE = 1e-6
 _PRINTED_TOLERANCE = 0.01
 
+# Published lengths differ from the sum of published positions by up to 0.05, through rounding and averaging.
+_AVERAGING_TOLERANCE = 0.1
+
 _NEEDED = {
     "counts": "rounds_by_drafted",
     "marginal": "marginal_acceptance",
@@ -36,7 +39,15 @@ def check_profile(profile: AcceptanceProfile) -> None:
     PydanticCustomError
         With the field, its value and the remedy in the context.
     """
-    for check in (_check_evidence, _check_rows, _check_totals, _check_vectors, _check_derived, _check_length):
+    for check in (
+        _check_evidence,
+        _check_rows,
+        _check_totals,
+        _check_vectors,
+        _check_derived,
+        _check_length,
+        _check_identity,
+    ):
         check(profile)
 
 
@@ -137,6 +148,15 @@ def _check_length(profile: AcceptanceProfile) -> None:
     if accepted is not None and rounds is not None and accepted > length * rounds:
         problem = f"{rounds} rounds of {length} drafts cannot accept that many"
         raise _impossible(problem, "n_accepted_tokens", accepted, "correct it or draft_length")
+
+
+def _check_identity(profile: AcceptanceProfile) -> None:
+    marginal, mean = profile.marginal_acceptance, profile.mean_acceptance_length
+    if marginal is None or mean is None or profile.draft_length != len(marginal) or profile.table() is not None:
+        return
+    if abs(1.0 + sum(marginal) - mean) > _AVERAGING_TOLERANCE:
+        problem = f"is not 1 + the sum of marginal_acceptance = {1.0 + sum(marginal):.3f}"
+        raise _impossible(problem, "mean_acceptance_length", mean, "it counts the bonus token; correct either")
 
 
 def _check_vectors(profile: AcceptanceProfile) -> None:

@@ -131,13 +131,13 @@ def lengths_chart(frame: pl.DataFrame, title: str) -> Any:
     >>> lengths_chart(frame, "Tokens per round").to_dict()["layer"][0]["mark"]["type"]
     'bar'
     """
-    base = alt.Chart(_inline(frame), title=title).encode(
+    base = alt.Chart(_inline(frame)).encode(
         x=alt.X("tokens_per_round:Q", title="tokens per round, bonus token included"),
         y=alt.Y("evidence:N", title=None, sort="-x", axis=alt.Axis(labelLimit=200)),
     )
     bars = base.mark_bar(color=PALETTE[0])
     text = base.mark_text(align="right", dx=-5, color="white").encode(text=alt.Text("tokens_per_round:Q", format=".2f"))
-    return finish(bars + text, height=32 * frame.height + 40)
+    return finish(alt.layer(bars, text, title=title), height=32 * frame.height + 40)
 
 
 def speedup_by_batch_chart(frame: pl.DataFrame, title: str) -> Any:
@@ -184,12 +184,16 @@ def device_batch_chart(frame: pl.DataFrame, title: str) -> Any:
     --------
     >>> row = {"device": ["l4"], "batch": [1], "draft_length": [0], "speedup": [1.0]}
     >>> device_batch_chart(pl.DataFrame(row), "Answer").to_dict()["layer"][1]["encoding"]["text"]["field"]
-    'label'
+    'shown'
     """
     order = frame["device"].unique(maintain_order=True).to_list()
     figures = pl.format("{} · {}×", "draft_length", pl.col("speedup").round(1).cast(pl.String))
-    labelled = frame.with_columns(label=pl.when(pl.col("draft_length") == 0).then(pl.lit("none")).otherwise(figures))
-    base = alt.Chart(_inline(labelled), title=title).encode(
+    drafts = pl.col("draft_length") > 0
+    labelled = frame.with_columns(
+        label=pl.when(drafts).then(figures).otherwise(pl.lit("none")),
+        short=pl.when(drafts).then(pl.col("draft_length").cast(pl.String)).otherwise(pl.lit("–")),
+    )
+    base = alt.Chart(_inline(labelled)).encode(
         x=alt.X("batch:O", title="batch (sequences)", axis=alt.Axis(labelAngle=0, orient="top")),
         y=alt.Y("device:N", title=None, sort=order, axis=alt.Axis(labelLimit=160)),
         tooltip=["device:N", "batch:O", "draft_length:Q", alt.Tooltip("speedup:Q", format=".2f")],
@@ -200,8 +204,13 @@ def device_batch_chart(frame: pl.DataFrame, title: str) -> Any:
     )
     cells = base.mark_rect(stroke="white", strokeWidth=2, cornerRadius=3).encode(color=colour)
     ink = alt.condition("datum.speedup > 1.75", alt.value("white"), alt.value("#24292f"))
-    text = base.mark_text(fontSize=11).encode(text="label:N", color=ink)
-    return finish(cells + text, height=30 * len(order) + 60)
+    text = _text_that_fits(base).mark_text(fontSize=11).encode(text="shown:N", color=ink)
+    return finish(alt.layer(cells, text, title=title), height=30 * len(order) + 60)
+
+
+def _text_that_fits(chart: Any) -> Any:
+    """The long label of a cell, or the short one where the chart is as narrow as a phone."""
+    return chart.transform_calculate(shown="width < 420 ? datum.short : datum.label")
 
 
 def _unity_line() -> Any:
@@ -226,8 +235,9 @@ def bypass_chart(frame: pl.DataFrame, title: str) -> Any:
     2
     """
     label = pl.when("bypass").then(pl.lit("none")).otherwise(pl.format("K = {}", "best_draft_length"))
-    labelled = frame.drop("hardware", strict=False).with_columns(label=label)
-    base = alt.Chart(_inline(labelled), title=title).encode(
+    short = pl.when("bypass").then(pl.lit("–")).otherwise(pl.col("best_draft_length").cast(pl.String))
+    labelled = frame.drop("hardware", strict=False).with_columns(label=label, short=short)
+    base = alt.Chart(_inline(labelled)).encode(
         x=alt.X("batch:O", title="batch (sequences)", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("context:O", title="context (tokens)", sort="descending"),
         tooltip=["batch:O", "context:O", "best_draft_length:Q", alt.Tooltip("speedup:Q", format=".2f")],
@@ -238,8 +248,8 @@ def bypass_chart(frame: pl.DataFrame, title: str) -> Any:
         color=alt.condition("datum.bypass", alt.value("#d3d6da"), shade)
     )
     ink = alt.condition("datum.best_draft_length > 5", alt.value("white"), alt.value("#24292f"))
-    text = base.mark_text(fontSize=12).encode(text="label:N", color=ink)
-    return finish(cells + text, height=34 * frame["context"].n_unique() + 70)
+    text = _text_that_fits(base).mark_text(fontSize=12).encode(text="shown:N", color=ink)
+    return finish(alt.layer(cells, text, title=title), height=34 * frame["context"].n_unique() + 70)
 
 
 def roofline_frame(

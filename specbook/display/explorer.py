@@ -16,8 +16,9 @@ import numpy as np
 from specbook.acceptance.yields import tokens_for_draft_length
 from specbook.checks import printable
 from specbook.display.charts import ACCENT, MIME, PALETTE
-from specbook.display.explorer_page import MAX_DRAFT_LENGTH, SLIDERS, ExplorerConfig, chain_pair, marginals, page_spec
-from specbook.roofline.speedup import ChainRound, chain_round
+from specbook.display.explorer_page import MAX_DRAFT_LENGTH, ExplorerConfig, chain_pair, marginals, page_spec, sliders
+from specbook.hardware.profile import HardwareProfile
+from specbook.roofline.speedup import ChainPair, ChainRound, chain_round, memory_bytes
 from specbook.roofline.step_time import device_rates
 
 
@@ -52,7 +53,7 @@ class Explorer:
 
     def __init__(self, config: ExplorerConfig, **start: Any) -> None:
         self.config = config
-        self.controls = _controls(config, {"draft_length": 4, "batch": 1, "context": 2048, **start})
+        self.controls = _controls(config, {"draft_length": 4, "batch": 1, "context": 512, **start})
         self._readout, self._bars = widgets.HTML(), widgets.HTML()
         for control in self.controls.values():
             control.observe(lambda _: self._update(), "value")
@@ -70,12 +71,25 @@ class Explorer:
 
     def result(self, draft_length: Any = None) -> ChainRound:
         """The round at the controls' settings, by numpy; for other draft lengths if given."""
-        at = self.values()
-        lengths = np.asarray(at["draft_length"] if draft_length is None else draft_length, dtype=np.float64)
+        at, lengths = self.values(), self._lengths(draft_length)
         tokens = tokens_for_draft_length(lengths, marginals(self.config)[at["evidence"]])
-        device = next(profile for profile in self.config.hardware if profile.name == at["hardware"])
-        rates = [device_rates(device, name) for name in (self.config.precision, self.config.draft_precision)]
-        return chain_round(lengths, float(at["batch"]), float(at["context"]), tokens, chain_pair(self.config, *rates))
+        return chain_round(lengths, float(at["batch"]), float(at["context"]), tokens, self._pair())
+
+    def memory_bytes(self, draft_length: Any = None) -> Any:
+        """Weights and cache at the controls' settings, by numpy; for other draft lengths if given."""
+        at = self.values()
+        return memory_bytes(self._lengths(draft_length), float(at["batch"]), float(at["context"]), self._pair())
+
+    def _lengths(self, draft_length: Any) -> Any:
+        chosen = self.values()["draft_length"] if draft_length is None else draft_length
+        return np.asarray(chosen, dtype=np.float64)
+
+    def _device(self) -> HardwareProfile:
+        return next(profile for profile in self.config.hardware if profile.name == self.values()["hardware"])
+
+    def _pair(self) -> ChainPair:
+        names = (self.config.precision, self.config.draft_precision)
+        return chain_pair(self.config, *(device_rates(self._device(), name) for name in names))
 
     def best_draft_length(self) -> int:
         """The draft length with the highest speedup at the controls' settings; 0 is not to speculate."""
@@ -88,6 +102,8 @@ class Explorer:
     def _update(self) -> None:
         at, chosen, best = self.values(), self.result(), self.best_draft_length()
         verdict = "do not speculate" if best == 0 else f"best draft length {best}"
+        if self.memory_bytes() > self._device().memory_bytes.value:
+            verdict += f"; does not fit: {self.memory_bytes() / 1e9:,.0f} GB"
         self._readout.value = html.escape(
             f"K = {at['draft_length']} at batch {at['batch']}, context {at['context']:,} on {at['hardware']} "
             f"({at['evidence']}): speedup {chosen.speedup:.4f}, {1e3 * chosen.tpot_s:.2f} ms a token "
@@ -105,13 +121,14 @@ class Explorer:
 
 def _controls(config: ExplorerConfig, start: dict[str, Any]) -> dict[str, Any]:
     menus = {"hardware": [profile.name for profile in config.hardware], "evidence": list(marginals(config))}
-    unknown = set(start) - set(SLIDERS) - set(menus)
+    ranges = sliders(config)
+    unknown = set(start) - set(ranges) - set(menus)
     if unknown:
         raise ValueError(f"no such control: {', '.join(sorted(unknown))}")
     look = {"style": {"description_width": "8em"}, "layout": widgets.Layout(width="95%")}
     controls: dict[str, Any] = {
         name: widgets.IntSlider(start[name], low, high, step, description=label, **look)
-        for name, (label, low, high, step) in SLIDERS.items()
+        for name, (label, low, high, step) in ranges.items()
     }
     for name, options in menus.items():
         value = printable(start.get(name, options[0]))

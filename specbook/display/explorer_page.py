@@ -16,17 +16,12 @@ from specbook.display.charts import ACCENT, PALETTE, QUIET, finish
 from specbook.display.formula import VEGA, lookup
 from specbook.hardware.profile import HardwareProfile
 from specbook.roofline.model_spec import ModelSpec, precision
-from specbook.roofline.speedup import ChainPair, chain_round
+from specbook.roofline.speedup import ChainPair, chain_round, memory_bytes
 from specbook.roofline.step_time import DeviceRates, device_rates, step_cost
 
 MAX_DRAFT_LENGTH = 16
 
-# Name → label, smallest, largest, step.
-SLIDERS = {
-    "draft_length": ("draft length K", 0, MAX_DRAFT_LENGTH, 1),
-    "batch": ("batch B", 1, 256, 1),
-    "context": ("context L", 512, 32768, 512),
-}
+Range = tuple[str, int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +60,27 @@ class ExplorerConfig:
                 raise ValueError(f"evidence {label!r} has no acceptance by position")
 
 
+def sliders(config: ExplorerConfig) -> dict[str, Range]:
+    """Label, smallest, largest and step of each slider; the context ends where the target's does.
+
+    Examples
+    --------
+    >>> from specbook.display.explorer import example_explorer
+    >>> sliders(example_explorer().config)["context"]
+    ('context L', 128, 2048, 128)
+    """
+    longest = min(config.target.max_context or _LONGEST_CONTEXT, _LONGEST_CONTEXT)
+    step = max(longest // 64, 128)
+    return {
+        "draft_length": ("draft length K", 0, MAX_DRAFT_LENGTH, 1),
+        "batch": ("batch B", 1, 256, 1),
+        "context": ("context L", step, longest, step),
+    }
+
+
+_LONGEST_CONTEXT = 32768
+
+
 def marginals(config: ExplorerConfig) -> dict[str, list[float]]:
     """Marginal acceptance at positions 1 to :data:`MAX_DRAFT_LENGTH` by evidence, 0 beyond what was seen.
 
@@ -86,6 +102,8 @@ def chain_pair(config: ExplorerConfig, target_device: DeviceRates, draft_device:
     return ChainPair(
         target=step_cost(config.target, config.precision),
         draft=step_cost(config.draft, config.draft_precision),
+        target_weight_bytes=config.target.weight_bytes(config.precision),
+        draft_weight_bytes=config.draft.weight_bytes(config.draft_precision),
         target_device=target_device,
         draft_device=draft_device,
     )
@@ -113,7 +131,7 @@ def page_spec(config: ExplorerConfig, at: Mapping[str, Any]) -> dict[str, Any]:
 def _parameters(config: ExplorerConfig, at: Mapping[str, Any]) -> list[alt.Parameter]:
     binds: dict[str, Any] = {
         name: alt.binding_range(min=low, max=high, step=step, name=f"{label} ")
-        for name, (label, low, high, step) in SLIDERS.items()
+        for name, (label, low, high, step) in sliders(config).items()
     }
     menus = {"hardware": [profile.name for profile in config.hardware], "evidence": list(marginals(config))}
     binds |= {name: alt.binding_select(options=options, name=f"{name} ") for name, options in menus.items()}
@@ -136,7 +154,8 @@ def _quantities(config: ExplorerConfig) -> tuple[dict[str, str], dict[str, str]]
     target_rates, target_fields = _page_rates(config, config.precision, "target")
     draft_rates, draft_fields = _page_rates(config, config.draft_precision, "draft")
     rows = marginals(config)
-    inputs = {"B": "batch", "L": "context", **target_fields, **draft_fields}
+    memory = lookup({profile.name: profile.memory_bytes.value for profile in config.hardware}, "hardware")
+    inputs = {"B": "batch", "L": "context", "memory_bytes": memory, **target_fields, **draft_fields}
     for index in range(MAX_DRAFT_LENGTH):
         inputs[f"marginal_{index + 1}"] = lookup({label: row[index] for label, row in rows.items()}, "evidence")
     marginal = [alt.datum[f"marginal_{index + 1}"] for index in range(MAX_DRAFT_LENGTH)]
@@ -148,6 +167,7 @@ def _quantities(config: ExplorerConfig) -> tuple[dict[str, str], dict[str, str]]
         "tpot_ms": str(1e3 * each.tpot_s),
         "baseline_tpot_ms": str(1e3 * each.baseline_tpot_s),
         "speedup": str(each.speedup),
+        "needed_bytes": str(memory_bytes(alt.datum.K, alt.datum.B, alt.datum.L, pair, VEGA)),
     }
 
 
@@ -173,6 +193,7 @@ def _chart(config: ExplorerConfig, at: Mapping[str, Any]) -> Any:
         _sentence(best, -38, PALETTE[2], _BEST),
         _sentence(chosen, -22, ACCENT, _YOURS),
         _sentence(chosen, -6, ACCENT, _COST),
+        _sentence(chosen.transform_filter("datum.needed_bytes > datum.memory_bytes"), 12, "#c0392b", _NO_FIT),
     ]
     layered = (
         alt.layer(*layers, data=alt.sequence(0, MAX_DRAFT_LENGTH + 1, as_="K"), title=_title(config))
@@ -190,8 +211,12 @@ _BEST = (
     ": '◆ best: K = ' + datum.K + ', speedup ' + format(datum.speedup, '.4f')"
 )
 _YOURS = "'● yours: K = ' + datum.K + ', speedup ' + format(datum.speedup, '.4f')"
-_COST = (
-    "format(datum.tpot_ms, '.2f') + ' ms a token instead of ' + format(datum.baseline_tpot_ms, '.2f') + ' ms'"
+_COST = "format(datum.tpot_ms, '.2f') + ' ms a token instead of ' + format(datum.baseline_tpot_ms, '.2f') + ' ms'"
+
+
+_NO_FIT = (
+    "'✕ does not fit: ' + format(datum.needed_bytes / 1e9, ',.0f') + ' GB of '"
+    " + format(datum.memory_bytes / 1e9, ',.0f')"
 )
 
 

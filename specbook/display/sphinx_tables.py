@@ -186,32 +186,52 @@ def _kind(entry: dict[str, Any]) -> str:
 
 
 def results_page(folder: Path) -> list[nodes.Element]:
-    """What the funnel found on the shipped evidence, from ``results/``."""
+    """What the funnel found, from ``results/``: sections for the chart, the best drafts, the boundaries, the notes."""
     path = folder / "summary.json"
     if not path.is_file():
         return [nodes.note("", _paragraph("The funnel has not been run here yet: make book runs it."))]
     summary = json.loads(path.read_text(encoding="utf-8"))
     config = summary["config"]
-    context = min(config["contexts"])
-    order = {name: place for place, name in enumerate(by_ridge_point(config["hardware"]))}
-    best = pl.DataFrame(summary["best"]).sort(pl.col("hardware").replace_strict(order), maintain_order=True)
-    boundaries = sorted(summary["break_even"], key=lambda row: order[row["hardware"]])
+    contexts = config["contexts"]
     intro = (
         f"{config['target']} in {config['precision']} verifying {config['draft']}, on {len(config['hardware'])} "
-        f"devices of the catalogue, for {len(config['evidence'])} domains of measured acceptance, batches "
-        f"{min(config['batches'])} to {max(config['batches'])}, contexts {min(config['contexts']):,} to "
-        f"{max(config['contexts']):,} tokens. Made by specbook {summary['specbook_version']}."
+        f"devices of the catalogue, from {len(config['evidence'])} profiles of measured acceptance, batches "
+        f"{min(config['batches'])} to {max(config['batches'])}, contexts {min(contexts):,} to {max(contexts):,} "
+        f"tokens. Made by specbook {summary['specbook_version']}."
     )
+    answers = _answers(summary) if summary["best"] else [_paragraph("Nothing fits in the memory of these devices.")]
     return [
         _paragraph(intro),
         _gates(summary["gates"]),
-        _chart(best, context),
-        nodes.rubric("", f"Best draft length and speedup: one sequence, {context:,} tokens of context"),
-        _best(best, context),
-        nodes.rubric("", "Batch from which speculation no longer pays, by context (memory capacity apart)"),
-        _boundaries(boundaries, config["contexts"]),
-        nodes.rubric("", "What these figures assume"),
-        _bullets(summary["notes"]),
+        *answers,
+        _section("What these figures assume", [_bullets(summary["notes"])]),
+    ]
+
+
+def _section(title: str, content: list[nodes.Element]) -> nodes.section:
+    return nodes.section("", nodes.title("", printable(title)), *content, ids=[nodes.make_id(title)])
+
+
+_RANGES = "First and last batch at which drafting pays; (full) where memory ends the range before the gain does."
+
+
+def _answers(summary: dict[str, Any]) -> list[nodes.Element]:
+    config = summary["config"]
+    order = {name: place for place, name in enumerate(by_ridge_point(config["hardware"]))}
+    best = pl.DataFrame(summary["best"], infer_schema_length=None).with_columns(
+        pl.col("domain").cast(pl.String).fill_null("all prompts")
+    )
+    best = best.sort(pl.col("hardware").replace_strict(order), maintain_order=True)
+    rows = sorted(summary["break_even"], key=lambda row: order[row["hardware"]])
+    contexts, batch = config["contexts"], min(config["batches"])
+    domains = best["domain"].unique(maintain_order=True).to_list()
+    shown = contexts[len(contexts) // 2]
+    first, *others = [_chart(best, domain, shown) for domain in domains]
+    folded = _folded("The other domains", nodes.container("", *others)) if others else []
+    return [
+        _section(f"Best draft length by device and batch, {shown:,} tokens of context", [first, *folded]),
+        _section(f"By domain: batch {batch}, {shown:,} tokens of context", [_best(best, domains, batch, shown)]),
+        _section("Batches at which drafting pays, by context", [_paragraph(_RANGES), _boundaries(rows, contexts)]),
     ]
 
 
@@ -228,35 +248,55 @@ def _gates(gates: list[dict[str, Any]]) -> nodes.Element:
     return table(("stage", ">entered", ">left", "dropped"), rows)
 
 
-def _chart(best: pl.DataFrame, context: int) -> nodes.Element:
-    domain = best["domain"][0]
+def _chart(best: pl.DataFrame, domain: str, context: int) -> nodes.Element:
     shown = best.filter((pl.col("context") == context) & (pl.col("domain") == domain))
     frame = shown.select(pl.col("hardware").alias("device"), "batch", "draft_length", "speedup")
-    title = f"Best draft length and speedup: {domain}, {context:,} tokens of context"
-    return chart_node(device_batch_chart(frame, title).to_dict())
+    names = {name: printable(name) for name in frame["device"].unique()}
+    named = frame.with_columns(pl.col("device").replace(names))
+    return chart_node(device_batch_chart(named, f"K · speedup: {printable(domain)}").to_dict())
 
 
-def _best(best: pl.DataFrame, context: int) -> nodes.Element:
-    shown = best.filter((pl.col("context") == context) & (pl.col("batch") == 1))
-    domains = shown["domain"].unique(maintain_order=True).to_list()
+def _best(best: pl.DataFrame, domains: list[str], batch: int, context: int) -> nodes.Element:
+    shown = best.filter((pl.col("context") == context) & (pl.col("batch") == batch))
     rows = []
     for device in shown["hardware"].unique(maintain_order=True):
-        row = {r["domain"]: r for r in shown.filter(pl.col("hardware") == device).iter_rows(named=True)}
-        cells = [f"K = {row[d]['draft_length']}: {row[d]['speedup']:.2f}×" if d in row else "–" for d in domains]
-        rows.append((device, *cells))
+        cells = {row["domain"]: row for row in shown.filter(pl.col("hardware") == device).iter_rows(named=True)}
+        rows.append((device, *(_cell(cells.get(domain)) for domain in domains)))
     return table(("device", *(f">{domain}" for domain in domains)), rows)
 
 
-def _boundaries(boundaries: list[dict[str, Any]], contexts: list[int]) -> nodes.Element:
-    lowest: dict[str, dict[int, str]] = {}
-    domain = boundaries[0]["domain"]
-    for row in boundaries:
-        if row["domain"] == domain:
-            batch = row["break_even_batch"]
-            text = f"over {row['max_batch']:,}" if batch is None else f"{batch:,}"
-            lowest.setdefault(row["hardware"], {})[row["context"]] = text
-    rows = [(device, *(cells[context] for context in contexts)) for device, cells in lowest.items()]
-    return table((f"device ({domain})", *(f">{context:,} tokens" for context in contexts)), rows)
+def _cell(row: dict[str, Any] | None) -> str:
+    return "–" if row is None else f"{row['draft_length']} · {row['speedup']:.2f}×"
+
+
+def _boundaries(rows: list[dict[str, Any]], contexts: list[int]) -> nodes.Element:
+    """One row a device, for the first piece of evidence."""
+    by_device: dict[str, dict[int, str]] = {}
+    for row in rows:
+        by_device.setdefault(row["hardware"], {}).setdefault(row["context"], paying_range(row))
+    cells = [(device, *(texts[context] for context in contexts)) for device, texts in by_device.items()]
+    evidence = printable(rows[0]["domain"] or "all prompts")
+    return table((f"device ({evidence})", *(f">{context:,} tokens" for context in contexts)), cells)
+
+
+def paying_range(row: dict[str, Any]) -> str:
+    """First and last batch at which drafting pays and fits; ``full`` where memory ends the range.
+
+    Examples
+    --------
+    >>> row = {"first_paying_batch": 3, "break_even_batch": 80, "max_batch": 1024, "largest_fitting_batch": 40}
+    >>> paying_range(row), paying_range(row | {"largest_fitting_batch": 1024})
+    ('3 to 40 (full)', '3 to 79')
+    """
+    first, largest = row["first_paying_batch"], row["largest_fitting_batch"]
+    if largest == 0:
+        return "nothing fits"
+    if first is None or first > largest:
+        return "none"
+    last = row["max_batch"] if row["break_even_batch"] is None else row["break_even_batch"] - 1
+    if largest < last:
+        return f"{first:,} to {largest:,} (full)"
+    return f"{first:,} to {last:,}" + (" or more" if row["break_even_batch"] is None else "")
 
 
 class SpecbookDirective(SphinxDirective):

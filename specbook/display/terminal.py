@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,9 +18,16 @@ from specbook.hardware.profile import HardwareProfile
 from specbook.roofline.frontier import EVIDENCE
 from specbook.roofline.model_spec import ModelSpec
 
+# Wide enough for every table when nobody says how wide the output is, as in a pipe or a file.
+_WIDTH_OFF_TERMINAL = 120
+_NARROW, _MEDIUM = 86, 106
+
 
 def _console() -> Console:
-    return Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        return Console(highlight=False, markup=False, width=_WIDTH_OFF_TERMINAL)
+    return console
 
 
 def _text(value: object) -> Text:
@@ -33,27 +41,39 @@ def say(text: str) -> None:
 
 
 def show_library(profiles: Mapping[str, AcceptanceProfile]) -> None:
-    """One row a profile."""
-    table = _table("name", "target", "method", "domain", ">K", ">rounds", ">mean length", title="acceptance library")
+    """One row a profile; on a narrow terminal without the labels that the names repeat."""
+    columns = ["name", "target", "method", "domain", ">K", ">rounds", ">mean length"]
+    if _console().width < _MEDIUM:
+        columns = [column for column in columns if column not in ("target", "domain")]
+    table = _table(*columns, title="acceptance library")
     for known, profile in profiles.items():
-        mean = f"{profile.mean_acceptance_length:.3f}" if profile.mean_acceptance_length else None
-        rounds = None if profile.n_rounds is None else f"{profile.n_rounds:,}"
-        labels = (known, profile.target, profile.method, profile.domain, profile.draft_length, rounds, mean)
-        table.add_row(*map(_text, labels))
+        cells = {
+            "name": known,
+            "target": profile.target,
+            "method": profile.method,
+            "domain": profile.domain,
+            ">K": profile.draft_length,
+            ">rounds": None if profile.n_rounds is None else f"{profile.n_rounds:,}",
+            ">mean length": f"{profile.mean_acceptance_length:.3f}" if profile.mean_acceptance_length else None,
+        }
+        table.add_row(*(_text(cells[column]) for column in columns))
     _console().print(table)
 
 
 def show_hardware(devices: Sequence[HardwareProfile]) -> None:
-    """One row a device, scaled to readable units."""
-    table = _table("name", "device", ">memory GB", ">peak GB/s", ">sustained GB/s", ">16-bit TFLOP/s", title="hardware")
+    """One row a device, scaled to readable units; full names only where there is room."""
+    figures = (">memory GB", ">peak GB/s", ">sustained GB/s", ">16-bit TFLOP/s")
+    with_names = _console().width >= _MEDIUM
+    table = _table("name", *(["device"] if with_names else []), *figures, title="hardware")
     for device in devices:
-        figures = (
+        values = (
             device.memory_bytes.value / 1e9,
             device.peak_bandwidth_bytes_per_s.value / 1e9,
             device.sustained_bandwidth_bytes_per_s.value / 1e9,
             device.peak_flops_per_s.fp16.value / 1e12,
         )
-        table.add_row(_text(device.name), _text(device.device), *(f"{figure:,.0f}" for figure in figures))
+        names = [device.name, device.device] if with_names else [device.name]
+        table.add_row(*map(_text, names), *(f"{value:,.0f}" for value in values))
     _console().print(table)
 
 
@@ -72,13 +92,27 @@ def show_models(specs: Sequence[ModelSpec]) -> None:
     _console().print(table)
 
 
+# Columns that may break into lines when the terminal is narrow; names and numbers never do.
+_WRAPPING = {"device", "dropped", "target", ""}
+
+
 def _table(*columns: str, title: str | None = None) -> Table:
     """A plain table; ``>`` before a heading aligns it to the right."""
     caption = None if title is None else Text(printable(title))
-    table = Table(title=caption, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    table = Table(
+        title=caption,
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        title_style="bold",
+        pad_edge=False,
+        collapse_padding=True,
+    )
     for column in columns:
         heading = column.removeprefix(">")
-        table.add_column(heading, justify="right" if column.startswith(">") else "left", overflow="fold")
+        wraps = heading in _WRAPPING
+        table.add_column(
+            heading, justify="right" if column.startswith(">") else "left", no_wrap=not wraps, overflow="fold"
+        )
     return table
 
 
@@ -123,34 +157,50 @@ def show_ranking(result: FunnelResult, top: int) -> None:
     title = (
         f"{device.device}: {config.target.name} {config.precision} with {config.draft.name} {config.draft_precision}"
     )
-    table = _table(
-        "domain", ">context", ">batch", ">rank", ">K", ">tokens/round", ">speedup", ">ms/token", ">tokens/s", ">KV GB",
-        "bound by", "verdict", title=title,
-    )  # fmt: skip
+    width = _console().width
+    left_out = (_ONLY_WIDE if width < _MEDIUM else set()) | (_ONLY_MEDIUM if width < _NARROW else set())
+    columns = [column for column in _RANKING if column not in left_out]
+    if result.ranking["domain"].null_count() == result.ranking.height:
+        columns.remove("domain")
+    table = _table(*columns, title=title)
     cell: object = None
     for row in result.ranking.iter_rows(named=True):
         place = tuple(row[name] for name in (*EVIDENCE, "context", "batch"))
         first, cell = place != cell, place
-        if not first and (row["rank"] is None or row["rank"] > top):
-            continue
-        verdict = _verdict(row)
-        where = (_text(row["domain"]), f"{row['context']:,}", str(row["batch"])) if first else ("", "", "")
-        figures = (
-            "–" if row["rank"] is None else str(row["rank"]),
-            str(row["draft_length"]),
-            f"{row['expected_tokens']:.2f}",
-            f"{row['speedup']:.2f}",
-            f"{1e3 * row['tpot_s']:.2f}",
-            f"{row['throughput_tokens_per_s']:,.0f}",
-            f"{row['kv_bytes'] / 1e9:.2f}",
-        )
-        table.add_row(*where, *figures, row["regime"], verdict)
+        if first or (row["rank"] is not None and row["rank"] <= top):
+            cells = _ranking_cells(row, first)
+            table.add_row(*(_text(cells[column]) for column in columns))
     _console().print(table)
     _show_break_even(result)
     show_notes(result)
 
 
-def _verdict(row: dict[str, Any]) -> str:
+_RANKING = (
+    "domain", ">context", ">batch", ">rank", ">K", ">tokens/round", ">speedup", ">ms/token", ">tokens/s", ">KV GB",
+    "bound by", "verdict",
+)  # fmt: skip
+_ONLY_WIDE = {">tokens/round", ">KV GB"}
+_ONLY_MEDIUM = {">rank", "bound by"}
+
+
+def _ranking_cells(row: Mapping[str, Any], first: bool) -> dict[str, str]:
+    return {
+        "domain": (row["domain"] or "–") if first else "",
+        ">context": f"{row['context']:,}" if first else "",
+        ">batch": str(row["batch"]) if first else "",
+        ">rank": "–" if row["rank"] is None else str(row["rank"]),
+        ">K": str(row["draft_length"]),
+        ">tokens/round": f"{row['expected_tokens']:.2f}",
+        ">speedup": f"{row['speedup']:.2f}",
+        ">ms/token": f"{1e3 * row['tpot_s']:.2f}",
+        ">tokens/s": f"{row['throughput_tokens_per_s']:,.0f}",
+        ">KV GB": f"{row['kv_bytes'] / 1e9:.2f}",
+        "bound by": row["regime"],
+        "verdict": _verdict(row),
+    }
+
+
+def _verdict(row: Mapping[str, Any]) -> str:
     if not row["fits_memory"]:
         return "does not fit"
     if row["draft_length"] == 0:
@@ -160,11 +210,30 @@ def _verdict(row: dict[str, Any]) -> str:
 
 def _show_break_even(result: FunnelResult) -> None:
     for row in result.break_even.iter_rows(named=True):
-        batch = row["break_even_batch"]
-        text = f"pays at every batch up to {row['max_batch']}" if batch is None else f"pays below batch {batch}"
-        text = "never pays" if batch == 1 else text
         where = f"{row['domain']}, " if row["domain"] else ""
-        say(f"{where}context {row['context']:,}: speculation {text}, memory capacity apart")
+        say(f"{where}context {row['context']:,}: {paying_batches(row)}")
+
+
+def paying_batches(row: Mapping[str, Any]) -> str:
+    """A row of break-even in words: where drafting pays, and up to where it fits.
+
+    Examples
+    --------
+    >>> row = {"first_paying_batch": 3, "break_even_batch": 80, "n_paying_batches": 77, "max_batch": 1024}
+    >>> paying_batches(row | {"largest_fitting_batch": 40})
+    'drafting pays from batch 3 to 79; it fits up to batch 40'
+    """
+    first, beyond = row["first_paying_batch"], row["break_even_batch"]
+    if row["largest_fitting_batch"] == 0:
+        return "nothing fits in memory"
+    if first is None:
+        return "drafting never pays"
+    last = row["max_batch"] if beyond is None else beyond - 1
+    gaps = "" if row["n_paying_batches"] == last - first + 1 else ", with gaps"
+    upto = f"{last:,} and beyond" if beyond is None else f"{last:,}"
+    largest = row["largest_fitting_batch"]
+    fits = f"; it fits up to batch {largest:,}" if largest < row["max_batch"] else ""
+    return f"drafting pays from batch {first:,} to {upto}{gaps}{fits}"
 
 
 def show_gates(result: FunnelResult) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from specbook.checks import BadInput
 from specbook.files import read_model, schema_name
+
+# Nothing that runs a language model has less than a megabyte, a megabyte a second or a megaflop a second.
+_SMALLEST = 1e6
 
 _CATALOGUE = Path(__file__).parent / "catalogue"
 
@@ -32,7 +35,7 @@ class Figure(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    value: Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+    value: Annotated[float, Field(gt=0.0, le=1e21, allow_inf_nan=False)]
     evidence: Literal["measured", "catalogue"]
     source: Annotated[str, Field(min_length=1)]
     url: str | None = None
@@ -71,10 +74,16 @@ class HardwareProfile(BaseModel):
     sustained_bandwidth_bytes_per_s: Figure = Field(description="What long reads reach.")
     peak_flops_per_s: PeakFlops
     step_overhead_s: Figure | None = Field(None, description="Launch overhead of one forward pass; null if unknown.")
-    warnings: list[str] = []
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        rates = (self.memory_bytes, self.sustained_bandwidth_bytes_per_s, self.peak_flops_per_s.fp16)
+        if min(figure.value for figure in rates) < _SMALLEST or (
+            self.step_overhead_s and self.step_overhead_s.value > 10.0
+        ):
+            problem = "holds a figure that no device has: check the units, which are bytes, bytes/s, FLOP/s and seconds"
+            context: dict[str, Any] = {"problem": problem, "value": self.name, "field": "name", "remedy": "correct it"}
+            raise PydanticCustomError("impossible_hardware", "{problem}", context)
         sustained, peak = self.sustained_bandwidth_bytes_per_s.value, self.peak_bandwidth_bytes_per_s.value
         if sustained > peak:
             problem = f"is above the peak of {peak:g}"

@@ -73,10 +73,10 @@ def best_by_cell(projection: pl.DataFrame) -> pl.DataFrame:
 
 
 def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
-    """The batch from which on no draft length pays, for each hardware and context, ignoring memory capacity.
+    """Batches at which drafting pays, for each hardware and context, whether or not they fit in memory.
 
-    Every batch from 1 to ``max_batch`` is evaluated, so that the boundary is exact and no shape of the curve is
-    assumed; the batches of ``config`` are not used.
+    Every batch from 1 to ``max_batch`` is evaluated, so that no shape of the curve is assumed: a mixture of experts
+    often loses at batch 1, where verifying wakes more experts, and pays above. The batches of ``config`` are not used.
 
     Parameters
     ----------
@@ -87,9 +87,11 @@ def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Columns ``measured_target, measured_drafter, method, domain, temperature, hardware, context,
-        break_even_batch, max_batch, best_draft_length_at_batch_1, speedup_at_batch_1``. The boundary is null where
-        speculation still pays at ``max_batch``, 1 where it never pays.
+        One row a hardware and context: ``first_paying_batch`` (null if none pays); ``break_even_batch``, the batch
+        from which on none pays (null where speculation still pays at ``max_batch``, 1 where it never pays);
+        ``n_paying_batches``, fewer than lie between the two if the region has gaps; ``largest_fitting_batch``, 0 if
+        not even one sequence fits; ``max_batch, best_draft_length_at_batch_1, speedup_at_batch_1``; and where
+        acceptance was measured.
 
     Raises
     ------
@@ -110,25 +112,27 @@ def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
     lengths = np.asarray(dense.candidates.draft_lengths)
     if lengths.size < 2:
         raise ValueError("candidates must hold a draft length of at least 1")
-    speedups = np.broadcast_to(evaluate_grid(dense).speedup, dense.shape)
-    boundary = break_even_batch(speedups[:, lengths > 0].max(axis=1), dense.batches, axis=1)  # (n_hardware, n_contexts)
-    best = best_draft_length(speedups[:, :, 0], lengths, axis=1)
+    arrays = evaluate_grid(dense)
+    speedups = np.broadcast_to(arrays.speedup, dense.shape)
+    drafting = speedups[:, lengths > 0].max(axis=1)  # (n_hardware, n_batches, n_contexts)
+    fits = np.broadcast_to(arrays.fits_memory, dense.shape)[:, lengths > 0].any(axis=1)
+    pays = drafting > 1.0
     names = [profile.name for profile in config.hardware]
-    return pl.DataFrame(
-        {
-            **_evidence_columns(config, boundary.size),
-            "hardware": np.repeat(names, len(config.contexts)),
-            "context": np.tile(np.asarray(config.contexts, dtype=np.int64), len(names)),
-            "break_even_batch": boundary.ravel(),
-            "max_batch": np.full(boundary.size, max_batch, dtype=np.int64),
-            "best_draft_length_at_batch_1": best.ravel(),
-            "speedup_at_batch_1": speedups[:, :, 0].max(axis=1).ravel(),
-        }
-    ).with_columns(
-        pl.when(pl.col("break_even_batch").is_finite())
-        .then("break_even_batch")
-        .cast(pl.Int64)
-        .alias("break_even_batch")
+    columns = {
+        "hardware": np.repeat(names, len(config.contexts)),
+        "context": np.tile(np.asarray(config.contexts, dtype=np.int64), len(names)),
+        "first_paying_batch": np.where(pays.any(axis=1), pays.argmax(axis=1) + 1, 0).ravel(),
+        "break_even_batch": break_even_batch(drafting, dense.batches, axis=1).ravel(),
+        "n_paying_batches": pays.sum(axis=1).ravel(),
+        "largest_fitting_batch": fits.sum(axis=1).ravel(),
+        "max_batch": np.full(len(names) * len(config.contexts), max_batch, dtype=np.int64),
+        "best_draft_length_at_batch_1": best_draft_length(speedups[:, :, 0], lengths, axis=1).ravel(),
+        "speedup_at_batch_1": speedups[:, :, 0].max(axis=1).ravel(),
+    }
+    frame = pl.DataFrame(_evidence_columns(config, columns["context"].size) | columns)
+    return frame.with_columns(
+        pl.when(pl.col("first_paying_batch") > 0).then("first_paying_batch"),
+        pl.when(pl.col("break_even_batch").is_finite()).then("break_even_batch").cast(pl.Int64),
     )
 
 

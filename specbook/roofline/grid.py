@@ -12,7 +12,7 @@ from specbook.acceptance.candidates import DraftCandidates
 from specbook.checks import Floats, check_counts
 from specbook.hardware.profile import HardwareProfile
 from specbook.roofline.model_spec import ModelSpec
-from specbook.roofline.speedup import ChainPair, chain_round
+from specbook.roofline.speedup import ChainPair, chain_round, kv_bytes, memory_bytes
 from specbook.roofline.step_time import (
     DeviceRates,
     arithmetic_seconds,
@@ -20,6 +20,15 @@ from specbook.roofline.step_time import (
     memory_seconds,
     step_cost,
 )
+
+# Other people read these by name; the first twenty-one and their order are a contract.
+COLUMNS = (
+    "hardware", "target", "drafter", "method", "draft_length", "tree_nodes", "precision", "batch", "context",
+    "step_time_kind", "draft_s", "verify_s", "round_s", "baseline_tpot_s", "tpot_s", "expected_tokens", "speedup",
+    "throughput_tokens_per_s", "kv_bytes", "regime", "viable",
+    "fits_memory", "draft_precision", "measured_target", "measured_drafter", "domain", "temperature",
+    "acceptance_assumption",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +118,8 @@ def chain_pair(config: GridConfig) -> ChainPair:
     return ChainPair(
         target=step_cost(config.target, config.precision),
         draft=step_cost(config.draft, config.draft_precision),
+        target_weight_bytes=config.target.weight_bytes(config.precision),
+        draft_weight_bytes=config.draft.weight_bytes(config.draft_precision),
         target_device=_rates(config, config.precision),
         draft_device=_rates(config, config.draft_precision),
     )
@@ -146,10 +157,7 @@ def evaluate_grid(config: GridConfig) -> GridArrays:
     each = chain_round(length, batch, context, tokens, pair)
     arithmetic_s = arithmetic_seconds(length + 1.0, batch, context, pair.target, pair.target_device)
     memory_s = memory_seconds(length + 1.0, batch, context, pair.target, pair.target_device)
-    drafts = length > 0.0
-    kv_bytes = batch * context * (pair.target.kv_bytes_per_token + drafts * pair.draft.kv_bytes_per_token)
-    weights = config.target.weight_bytes(config.precision) + drafts * config.draft.weight_bytes(config.draft_precision)
-    memory_bytes = _axis([profile.memory_bytes.value for profile in config.hardware], 0)
+    memory = _axis([profile.memory_bytes.value for profile in config.hardware], 0)
     return GridArrays(
         draft_s=each.draft_s,
         verify_s=each.verify_s,
@@ -159,9 +167,9 @@ def evaluate_grid(config: GridConfig) -> GridArrays:
         expected_tokens=tokens,
         speedup=each.speedup,
         throughput_tokens_per_s=batch / each.tpot_s,
-        kv_bytes=kv_bytes,
+        kv_bytes=kv_bytes(length, batch, context, pair),
         is_compute_bound=arithmetic_s > memory_s,
-        fits_memory=weights + kv_bytes <= memory_bytes,
+        fits_memory=memory_bytes(length, batch, context, pair) <= memory,
     )
 
 
@@ -175,11 +183,7 @@ def project(config: GridConfig) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Columns ``hardware, target, drafter, method, draft_length, tree_nodes, precision, batch, context,
-        step_time_kind, draft_s, verify_s, round_s, baseline_tpot_s, tpot_s, expected_tokens, speedup,
-        throughput_tokens_per_s, kv_bytes, regime, viable``, then ``fits_memory``, and
-        where acceptance was measured: ``measured_target, measured_drafter, domain, temperature,
-        acceptance_assumption``.
+        Columns :data:`COLUMNS`; seconds, bytes and tokens as their names say, ``speedup`` dimensionless.
         ``viable``: the weights and the KV cache fit, and drafting is faster than not drafting; a row with
         ``draft_length`` 0 needs only to fit.
 
@@ -226,35 +230,24 @@ def project(config: GridConfig) -> pl.DataFrame:
             "acceptance_assumption": label(list(config.candidates.assumptions), 1),
         }
     )
-    return frame.select(
-        "hardware",
-        pl.lit(config.target.name).alias("target"),
-        pl.lit(config.draft.name).alias("drafter"),
-        pl.lit(config.candidates.method, dtype=pl.String).alias("method"),
-        "draft_length",
+    candidates = config.candidates
+    texts = {
+        "target": config.target.name,
+        "drafter": config.draft.name,
+        "method": candidates.method,
+        "precision": config.precision,
+        "step_time_kind": "doctrine",
+        "draft_precision": config.draft_precision,
+        "measured_target": candidates.target,
+        "measured_drafter": candidates.drafter,
+        "domain": candidates.domain,
+    }
+    return frame.with_columns(
+        *(pl.lit(text, dtype=pl.String).alias(name) for name, text in texts.items()),
+        pl.lit(candidates.temperature, dtype=pl.Float64).alias("temperature"),
         pl.lit(None, dtype=pl.Int64).alias("tree_nodes"),
-        pl.lit(config.precision).alias("precision"),
-        "batch",
-        "context",
-        pl.lit("doctrine").alias("step_time_kind"),
-        "draft_s",
-        "verify_s",
-        "round_s",
-        "baseline_tpot_s",
-        "tpot_s",
-        "expected_tokens",
-        "speedup",
-        "throughput_tokens_per_s",
-        "kv_bytes",
         pl.when("is_compute_bound").then(pl.lit("compute")).otherwise(pl.lit("memory")).alias("regime"),
-        "viable",
-        "fits_memory",
-        pl.lit(config.candidates.target, dtype=pl.String).alias("measured_target"),
-        pl.lit(config.candidates.drafter, dtype=pl.String).alias("measured_drafter"),
-        pl.lit(config.candidates.domain, dtype=pl.String).alias("domain"),
-        pl.lit(config.candidates.temperature, dtype=pl.Float64).alias("temperature"),
-        "acceptance_assumption",
-    )
+    ).select(COLUMNS)
 
 
 def example_grid() -> GridConfig:

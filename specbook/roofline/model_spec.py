@@ -80,6 +80,8 @@ class ModelSpec:
         As in the model's configuration.
     ffn_size : int
         Width of the feed-forward layer, or of one expert.
+    max_context : int or None
+        Tokens that the model was made for; None if unknown.
     n_experts, n_experts_per_token : int
         1 and 1 for a dense model.
     tied_embeddings : bool
@@ -106,6 +108,7 @@ class ModelSpec:
     head_dim: int
     ffn_size: int
     vocab_size: int
+    max_context: int | None = None
     n_experts: int = 1
     n_experts_per_token: int = 1
     tied_embeddings: bool = False

@@ -78,12 +78,80 @@ def speedup(tokens_per_round: Any, baseline_s: Any, round_s: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChainPair:
-    """A target and a draft model on one device: what each pass costs and how fast the device is for it."""
+    """A target and a draft model on one device: what each costs, and how fast the device is for it.
+
+    Attributes
+    ----------
+    target, draft : StepCost
+    target_weight_bytes, draft_weight_bytes : float
+        All weights, as they lie in memory.
+    target_device, draft_device : DeviceRates
+    """
 
     target: StepCost
     draft: StepCost
+    target_weight_bytes: float
+    draft_weight_bytes: float
     target_device: DeviceRates
     draft_device: DeviceRates
+
+
+def kv_bytes(draft_length: Any, batch: Any, context: Any, pair: ChainPair, xp: Any = np) -> Any:
+    """Keys and values of all sequences: the target's, and the drafter's where anything is drafted.
+
+    Parameters
+    ----------
+    draft_length, batch, context : (...) array_like, or expressions
+    pair : ChainPair
+    xp : namespace
+        Provides ``where``.
+
+    Returns
+    -------
+    (...) ndarray of float64, or an expression
+        Bytes.
+
+    References
+    ----------
+    scalingbook
+
+    Examples
+    --------
+    >>> from specbook.roofline.grid import chain_pair, example_grid
+    >>> print(kv_bytes(np.array([0, 4]), 1, 512, chain_pair(example_grid())) / 1e6)
+    [67.108864 83.88608 ]
+    """
+    drafter = xp.where(draft_length > 0, pair.draft.kv_bytes_per_token, 0.0)
+    return batch * context * (drafter + pair.target.kv_bytes_per_token)
+
+
+def memory_bytes(draft_length: Any, batch: Any, context: Any, pair: ChainPair, xp: Any = np) -> Any:
+    """Weights and cache that must fit in memory; nothing is set aside for activations or the runtime.
+
+    Parameters
+    ----------
+    draft_length, batch, context : (...) array_like, or expressions
+    pair : ChainPair
+    xp : namespace
+        Provides ``where``.
+
+    Returns
+    -------
+    (...) ndarray of float64, or an expression
+        Bytes.
+
+    References
+    ----------
+    scalingbook
+
+    Examples
+    --------
+    >>> from specbook.roofline.grid import chain_pair, example_grid
+    >>> round(float(memory_bytes(np.float64(4), 1, 512, chain_pair(example_grid()))) / 1e9, 1)
+    18.6
+    """
+    weights = xp.where(draft_length > 0, pair.draft_weight_bytes, 0.0) + pair.target_weight_bytes
+    return weights + kv_bytes(draft_length, batch, context, pair, xp)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -42,6 +42,8 @@ def chains(draw: st.DrawFn) -> ChainPair:
     target, draft = draw(FORMATS), draw(FORMATS)
     device = draw(DEVICES)
     return ChainPair(
+        target_weight_bytes=1e9,
+        draft_weight_bytes=1e8,
         target=step_cost(model(draw(MODELS)), target),
         draft=step_cost(model(draw(MODELS)), draft),
         target_device=device_rates(device, target),
@@ -155,6 +157,8 @@ def test_whole_grid_equals_each_cell_by_itself(config: GridConfig):
     for row in table.iter_rows(named=True):
         device, length, batch, context = (row[name] for name in ("hardware", "draft_length", "batch", "context"))
         pair = ChainPair(
+            target_weight_bytes=1e9,
+            draft_weight_bytes=1e8,
             target=step_cost(config.target, config.precision),
             draft=step_cost(config.draft, config.draft_precision),
             target_device=device_rates(devices[device], config.precision),

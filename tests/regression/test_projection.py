@@ -62,7 +62,7 @@ def test_projection_equals_the_stored_table():
 
 
 def test_stored_table_is_small():
-    assert TABLE.stat().st_size < 20_000
+    assert TABLE.stat().st_size < 25_000
 
 
 if __name__ == "__main__":

@@ -126,7 +126,12 @@ def test_break_even_of_a_free_drafter_meets_the_closed_form(length: int, tokens:
     parameters, weight_bytes = 7.5e9, 7.5e9 * bytes_per_weight
     device = DeviceRates(flops_per_s=989e12, bandwidth_bytes_per_s=2.98e12, overhead_s=0.0)
     pair = ChainPair(
-        target=_bare(weight_bytes, parameters), draft=_bare(0.0, 0.0), target_device=device, draft_device=device
+        target_weight_bytes=1e9,
+        draft_weight_bytes=1e8,
+        target=_bare(weight_bytes, parameters),
+        draft=_bare(0.0, 0.0),
+        target_device=device,
+        draft_device=device,
     )
     closed = tokens * weight_bytes * 989e12 / (2 * parameters * 2.98e12 * (length + 1))
     root = brentq(lambda batch: float(chain_round(length, batch, 512, tokens, pair).speedup) - 1.0, 1.0, 1e5, xtol=1e-9)

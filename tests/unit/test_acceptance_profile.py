@@ -259,3 +259,9 @@ def test_profile_from_accepted_nothing_accepted_has_length_one():
 
 def test_profile_from_accepted_gap_keeps_conditional_in_bounds():
     assert profile_from_accepted([1, 0, 1]).conditional_acceptance == [0.5, 1.0]
+
+
+def test_read_profile_length_that_is_not_the_sum_of_its_positions_is_refused(save):
+    fields = {"draft_length": 2, "marginal_acceptance": [0.8, 0.4], "mean_acceptance_length": 2.9}
+    with pytest.raises(BadInput, match=r"is not 1 \+ the sum of marginal_acceptance = 2\.200"):
+        read_profile(save("p.json", WEAK | fields))

@@ -230,7 +230,7 @@ def test_project_bad_profile_is_one_line_and_writes_nothing(cli, save, out: Path
     _unchanged(out)
 
 
-@pytest.mark.parametrize("name", ["none.json", "x" * 5000])
+@pytest.mark.parametrize("name", ["none.json", "x" * 5000 + ".json"])
 def test_profile_show_no_such_file_is_one_line(cli, name: str):
     _one_line(cli("profile", "show", name), name)
 
@@ -311,7 +311,7 @@ def test_hostile_names_in_a_projection_are_shown_escaped(cli, save, out: Path):
     assert "\x1b" not in outcome.out + outcome.err
     assert "\u202e" not in outcome.out
     assert f"{SHOWN}: Llama-3.1-8B" in outcome.out
-    assert f"{SHOWN}, context 512: speculation " in outcome.out
+    assert f"{SHOWN}, context 512: drafting " in outcome.out
     assert f"measured on {SHOWN}" in outcome.out
 
 
@@ -335,7 +335,7 @@ def test_project_writes_what_json_prints(cli, out: Path):
 def test_project_prints_ranking_break_even_and_notes(cli, out: Path):
     outcome = cli(*_project(out / "t.parquet", "--batch", "1,64", "--context", "512"))
     assert (outcome.code, outcome.err) == (0, "")
-    assert "context 512: speculation " in outcome.out
+    assert "context 512: drafting " in outcome.out
     assert "note: " in outcome.out
     assert f"wrote {out / 't.parquet'}" in outcome.out
 
@@ -369,7 +369,10 @@ def test_project_precisions_reach_the_table(cli, out: Path):
     ],
 )
 def test_project_unknown_name_lists_the_known(cli, out: Path, changes: tuple[str, ...], parts: tuple[str, ...]):
-    _one_line(cli(*_project(out / "old.json", *changes)), *parts)
+    named = {"--hardware": "l4"} | dict([changes])
+    options = [word for pair in named.items() for word in pair]
+    known = ("project", "--acceptance", "model-optimizer-2247", *PAIR, "--out", out / "old.json")
+    _one_line(cli(*known, *options), *parts)
     _unchanged(out)
 
 
@@ -505,7 +508,7 @@ def _process(*arguments: object, encoding: str = "utf-8") -> subprocess.Complete
 def test_process_bad_input_exits_with_two_and_one_line(save, out: Path):
     source = save("bad.json", VLLM | {"acceptance_histogram": [1, -1, 2]})
     done = _process("profile", "import", source, "--out", out / "old.json")
-    expected = f"specbook: {source} line 1: acceptance_histogram[1] = -1: must be at least 0; counts never fall\n"
+    expected = f"specbook: {source} line 1: acceptance_histogram[1] = -1: must be at least 0; export the file again\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
     _unchanged(out)
 
@@ -572,3 +575,38 @@ def test_project_of_another_pair_says_so(cli, out: Path):
     notes = json.loads(outcome.out)["notes"]
     assert any(note.startswith("acceptance was measured on MiniMax-M2.7, not on Llama-3.1-8B") for note in notes)
     assert any("nvidia/MiniMax-M2.7-DFlash (dflash); the time of a draft is that of Llama-3.2-1B" in n for n in notes)
+
+
+def test_profile_import_onto_its_own_input_is_refused(cli, save):
+    source = save("a.json", VLLM)
+    before = source.read_bytes()
+    _one_line(cli("profile", "import", source, "--out", source), "is one of the files to read")
+    assert source.read_bytes() == before
+
+
+def test_project_two_devices_is_refused(cli, out: Path):
+    _one_line(cli(*_project(out / "old.json", "--hardware", "l40s")), "takes one device")
+    _unchanged(out)
+
+
+def test_project_unknown_profile_points_to_the_library(cli, out: Path):
+    _one_line(cli(*_project(out / "old.json", acceptance="nope")), "'nope'", "specbook profile library")
+    _unchanged(out)
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_tables_keep_names_and_numbers_whole(cli, out: Path, monkeypatch, columns: str):
+    monkeypatch.setenv("COLUMNS", columns)
+    ranking = cli(*_project(out / "t.parquet", "--context", "4096", "--batch", "1,64"))
+    assert "speculate" in ranking.out
+    assert "4,096" in ranking.out
+    assert "a100-sxm4-80gb" in cli("hardware").out
+    assert "spec-bench-sps-vicuna-7b-conversation" in cli("profile", "library").out
+
+
+def test_process_output_that_cannot_be_written_is_one_line():
+    command = [sys.executable, "-c", "from specbook.cli import main; main()", "profile", "show", "vllm-48892-mtp-k1"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "specbook: cannot write the output: no space left on device\n"

@@ -14,7 +14,7 @@ from specbook.acceptance.profile import AcceptanceProfile, profile_from_accepted
 from specbook.acceptance.yields import tokens_for_draft_length
 from specbook.display.charts import MIME
 from specbook.display.explorer import Explorer, example_explorer
-from specbook.display.explorer_page import MAX_DRAFT_LENGTH, SLIDERS, ExplorerConfig, marginals
+from specbook.display.explorer_page import MAX_DRAFT_LENGTH, ExplorerConfig, marginals, sliders
 from specbook.hardware.profile import catalogue_device, catalogue_names
 from specbook.roofline.model_spec import model
 from specbook.roofline.step_time import DoctrineRoofline, device_rates, step_cost
@@ -36,10 +36,10 @@ def _config(**changes: Any) -> ExplorerConfig:
 
 
 @pytest.mark.parametrize("end", [0, 1])
-@pytest.mark.parametrize("name", SLIDERS)
+@pytest.mark.parametrize("name", ["draft_length", "batch", "context"])
 def test_slider_at_either_end_gives_a_finite_answer(name: str, end: int):
     explorer = Explorer(_config())
-    _, low, high, _ = SLIDERS[name]
+    _, low, high, _ = sliders(_config())[name]
     value = (low, high)[end]
     explorer.controls[name].value = value
     result = explorer.result()
@@ -53,7 +53,7 @@ def test_slider_at_either_end_gives_a_finite_answer(name: str, end: int):
 
 def test_slider_ends_are_those_of_the_widget():
     explorer = Explorer(_config())
-    for name, (label, low, high, step) in SLIDERS.items():
+    for name, (label, low, high, step) in sliders(_config()).items():
         control = explorer.controls[name]
         assert (control.description, control.min, control.max, control.step) == (label, low, high, step)
 
@@ -61,7 +61,7 @@ def test_slider_ends_are_those_of_the_widget():
 def test_all_sliders_at_their_ends_together_stay_finite():
     explorer = Explorer(_config())
     for end in (1, 2):
-        for name, slider in SLIDERS.items():
+        for name, slider in sliders(_config()).items():
             explorer.controls[name].value = slider[end]
         assert math.isfinite(explorer.result().speedup)
 
@@ -82,15 +82,15 @@ def test_no_draft_has_speedup_one():
 
 
 def test_result_is_the_roofline_by_hand():
-    explorer = Explorer(_config(), draft_length=3, batch=32, context=4096, hardware="m3-max", evidence="qa")
+    explorer = Explorer(_config(), draft_length=3, batch=32, context=1024, hardware="m3-max", evidence="qa")
     rates = device_rates(catalogue_device("m3-max"), "bf16")
     target, draft = (
         DoctrineRoofline(cost=step_cost(model(name), "bf16"), device=rates) for name in ("Vicuna-7B-v1.3", "Llama-68M")
     )
     marginal = library_profile("spec-bench-sps-vicuna-7b-qa").marginal_acceptance or []
     tokens = 1 + sum(marginal[:3])
-    seconds = 3 * draft(1, 32, 4096) + target(4, 32, 4096)
-    assert explorer.result().speedup == pytest.approx(tokens * target(1, 32, 4096) / seconds, rel=1e-13)
+    seconds = 3 * draft(1, 32, 1024) + target(4, 32, 1024)
+    assert explorer.result().speedup == pytest.approx(tokens * target(1, 32, 1024) / seconds, rel=1e-13)
 
 
 def test_best_draft_length_is_the_best_of_all_the_bars():
@@ -149,7 +149,7 @@ def test_page_starts_where_the_controls_stand():
 def test_output_carries_live_view_page_view_and_text():
     bundle = example_explorer()._repr_mimebundle_()
     assert bundle.keys() >= {MIME, "application/vnd.jupyter.widget-view+json", "text/plain"}
-    assert "draft_length=4 batch=1 context=2048" in bundle["text/plain"]
+    assert "draft_length=4 batch=1 context=512" in bundle["text/plain"]
 
 
 def test_unknown_control_is_refused():
@@ -176,3 +176,10 @@ def test_explorer_config_tree_evidence_is_refused():
 def test_explorer_config_without_something_to_show_is_refused(changes: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=message):
         _config(**changes)
+
+
+def test_readout_says_when_nothing_fits():
+    explorer = Explorer(_config(), batch=256, context=2048)
+    assert "does not fit: " in explorer.readout
+    explorer.controls["batch"].value = 1
+    assert "does not fit" not in explorer.readout

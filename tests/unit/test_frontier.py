@@ -12,6 +12,7 @@ from specbook.acceptance.candidates import DraftCandidates
 from specbook.hardware.profile import catalogue_device
 from specbook.roofline.frontier import EVIDENCE, best_by_cell, break_even, bypass_region, rank
 from specbook.roofline.grid import evaluate_grid, example_grid, project
+from specbook.roofline.model_spec import model
 
 GRID = replace(
     example_grid(),
@@ -85,8 +86,8 @@ def test_break_even_equals_a_search_over_every_batch():
 def test_break_even_columns_and_best_at_batch_one():
     table = break_even(GRID, max_batch=8)
     assert table.columns == [
-        *EVIDENCE, "hardware", "context", "break_even_batch", "max_batch", "best_draft_length_at_batch_1",
-        "speedup_at_batch_1",
+        *EVIDENCE, "hardware", "context", "first_paying_batch", "break_even_batch", "n_paying_batches",
+        "largest_fitting_batch", "max_batch", "best_draft_length_at_batch_1", "speedup_at_batch_1",
     ]  # fmt: skip
     assert table["hardware"].to_list() == ["l4", "l4", "h100-sxm5", "h100-sxm5"]
     assert table["context"].to_list() == [128, 4096, 128, 4096]
@@ -122,3 +123,34 @@ def test_bypass_region_is_where_no_draft_is_fastest():
         assert row["bypass"] == (row["best_draft_length"] == 0)
     assert region["bypass"].any()
     assert not region["bypass"].all()
+
+
+def test_break_even_of_a_mixture_of_experts_begins_above_batch_one():
+    candidates = DraftCandidates(
+        draft_lengths=(0, 4), expected_tokens=(1.0, 2.6), assumptions=("measured", "measured"), method="draft_model"
+    )
+    config = replace(
+        GRID,
+        candidates=candidates,
+        target=model("Mixtral-8x7B"),
+        draft=model("TinyLlama-1.1B"),
+        hardware=(catalogue_device("b200-sxm"),),
+        contexts=(2048,),
+    )
+    (row,) = break_even(config, max_batch=64).iter_rows(named=True)
+    assert row["speedup_at_batch_1"] == 1.0
+    assert row["best_draft_length_at_batch_1"] == 0
+    first = row["first_paying_batch"]
+    assert first > 1
+    dense = project(replace(config, batches=tuple(range(1, 65)))).filter(pl.col("draft_length") > 0)
+    paying = dense.filter(pl.col("speedup") > 1.0)["batch"]
+    assert (first, row["n_paying_batches"]) == (paying.min(), paying.n_unique())
+
+
+def test_break_even_largest_fitting_batch_is_the_memory_limit():
+    (row,) = break_even(replace(GRID, hardware=(catalogue_device("l4"),), contexts=(4096,))).iter_rows(named=True)
+    largest = row["largest_fitting_batch"]
+    fits = project(replace(GRID, hardware=(catalogue_device("l4"),), contexts=(4096,), batches=(largest, largest + 1)))
+    drafting = fits.filter(pl.col("draft_length") > 0)
+    by_batch = drafting.group_by("batch", maintain_order=True).agg(pl.col("fits_memory").any())
+    assert by_batch.sort("batch")["fits_memory"].to_list() == [True, False]

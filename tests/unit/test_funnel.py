@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -93,7 +94,7 @@ def test_run_funnel_drafters_or_temperatures_do_not_compete(label: str):
 def test_summary_holds_inputs_gates_notes_and_answers():
     result = run_funnel(VARIED)
     document = summary(result)
-    assert list(document) == ["specbook_version", "config", "gates", "notes", "best", "break_even"]
+    assert list(document) == ["schema", "specbook_version", "config", "gates", "notes", "best", "break_even"]
     assert document["config"]["hardware"] == ["l4", "genoa"]
     assert document["config"]["assume"] == "truncation"
     assert [item["domain"] for item in document["config"]["evidence"]] == ["math", "qa"]
@@ -123,3 +124,27 @@ def test_write_funnel_below_a_file_is_refused(tmp_path):
     with pytest.raises(BadInput, match="cannot be written"):
         write_funnel(run_funnel(example_funnel()), tmp_path / "file")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def _notes(**changes: Any) -> str:
+    return "\n".join(run_funnel(replace(example_funnel(), **changes)).notes)
+
+
+def test_notes_name_what_is_odd_about_the_pair():
+    assert "different vocabularies" in _notes(draft=model("Qwen3-0.6B"))
+    assert "is not smaller than" in _notes(draft=model("Llama-3.1-70B"))
+    assert "was made for 131,072 tokens" in _notes(contexts=(200_000,))
+    assert "does not name its target" in _notes()
+    assert "different vocabularies" not in _notes()
+
+
+def test_notes_say_where_fp8_falls_back():
+    assert "no FP8 rate is known" in _notes(hardware=(catalogue_device("a100-sxm4-80gb"),), precision="fp8")
+    assert "no FP8 rate is known" not in _notes(precision="bf16")
+
+
+def test_write_funnel_parquet_names_its_schema_and_sources(tmp_path):
+    write_funnel(run_funnel(example_funnel()), tmp_path)
+    metadata = pl.read_parquet_metadata(tmp_path / "ranking.parquet")
+    assert metadata["specbook.schema"] == "specbook-projection/1"
+    assert json.loads(metadata["specbook.evidence"])[0]["domain"] == "code"

@@ -44,7 +44,8 @@ def test_project_columns_begin_with_the_contract_in_its_order():
     table = project(_grid())
     assert table.columns[: len(CONTRACT)] == CONTRACT
     assert set(table.columns[len(CONTRACT) :]) == {
-        "fits_memory", "measured_target", "measured_drafter", "domain", "temperature", "acceptance_assumption",
+        "fits_memory", "draft_precision", "measured_target", "measured_drafter", "domain", "temperature",
+        "acceptance_assumption",
     }  # fmt: skip
 
 

@@ -149,7 +149,7 @@ SUSTAINED = {"value": 9e15, "evidence": "measured", "source": "probe"}
         ({"memory_bytes": SUSTAINED | {"source": ""}}, "memory_bytes.source = ''", "at least 1 character"),
         ({"memory_bytes": SUSTAINED | {"evidence": "memory"}}, "memory_bytes.evidence = 'memory'", "'measured'"),
         ({"memory_bytes": 80e9}, "memory_bytes = 80000000000.0", ""),
-        ({"peak_flops_per_s": {}}, "peak_flops_per_s.fp16 = {}", "Field required"),
+        ({"peak_flops_per_s": {}}, "peak_flops_per_s.fp16", "Field required"),
         ({"kind": "tpu"}, "kind = 'tpu'", "'gpu'"),
         ({"name": ""}, "name = ''", "at least 1 character"),
         ({"mbu": 0.9}, "mbu = 0.9", "Extra inputs are not permitted"),

@@ -174,7 +174,7 @@ def test_import_profile_stated_draft_length_makes_counts(save):
     assert (profile.evidence, profile.draft_length) == ("counts", 4)
     assert profile.rounds_by_drafted == {"4": [1, 0, 1, 0, 0]}
     assert profile.n_drafted_tokens == 8
-    assert profile.warnings == []
+    assert profile.warnings[-1] == "stated at import, not by the source: draft_length = 4"
 
 
 def test_import_profile_stated_draft_length_shorter_than_a_round_is_refused(save):
@@ -259,3 +259,20 @@ def test_import_profile_progress_reaches_the_size_of_the_file(save):
     path, seen = save("a.jsonl", [_answer([3, 1])] * 5), []
     import_profile([path], progress=seen.append)
     assert sum(seen) == path.stat().st_size
+
+
+def test_import_profile_same_content_twice_is_refused(save):
+    paths = [save(name, [_answer([3, 1])]) for name in ("a.jsonl", "b.jsonl")]
+    with pytest.raises(BadInput, match=r"b\.jsonl: the same content was given before; name each file once"):
+        import_profile(paths)
+
+
+def test_import_profile_counts_the_requests_without_rounds(save):
+    profile = import_profile([save("a.jsonl", [_answer([3, 1]), _answer([]), _answer([])])])
+    assert "2 of 3 requests had no rounds and were left out" in profile.warnings
+
+
+def test_import_profile_stated_draft_length_that_varied_is_refused(save):
+    statistics = {"acceptance_histogram_by_draft_length": {"1": [1, 1], "2": [1, 1, 1]}}
+    with pytest.raises(BadInput, match="the files say what was drafted: 2 rounds of 1, 3 rounds of 2"):
+        import_profile([save("a.json", _vllm([2, 2, 1], **statistics))], ImportOptions(labels={"draft_length": 2}))

@@ -35,7 +35,14 @@ DRAFT = StepCost(
 )
 SLOW = DeviceRates(flops_per_s=1000.0, bandwidth_bytes_per_s=1000.0, overhead_s=0.0)
 FAST = DeviceRates(flops_per_s=1000.0, bandwidth_bytes_per_s=4000.0, overhead_s=0.0)
-PAIR = ChainPair(target=TARGET, draft=DRAFT, target_device=SLOW, draft_device=FAST)
+PAIR = ChainPair(
+    target=TARGET,
+    draft=DRAFT,
+    target_weight_bytes=1e9,
+    draft_weight_bytes=1e8,
+    target_device=SLOW,
+    draft_device=FAST,
+)
 
 
 def test_round_seconds_no_draft_is_one_verify_pass():

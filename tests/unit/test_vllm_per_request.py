@@ -91,8 +91,9 @@ def test_read_every_choice_of_the_earlier_shape_is_a_request():
     assert len(list(read(record, "a"))) == 2
 
 
-def test_read_request_without_speculation_yields_nothing():
-    assert list(read({"metrics": {"speculative_decoding": None}}, "a")) == []
+def test_read_request_without_speculation_has_no_rounds():
+    (request,) = read({"metrics": {"speculative_decoding": None}}, "a")
+    assert request.by_accepted == []
 
 
 def test_read_detailed_steps_give_the_table():

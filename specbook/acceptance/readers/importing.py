@@ -65,11 +65,13 @@ class _Pool:
     all_counted: bool = True
     drafted: int | None = 0
     n_requests: int = 0
+    n_empty: int = 0
     sum_of_means: float = 0.0
 
     def add(self, request: RequestCounts) -> None:
         n_rounds = sum(request.by_accepted)
         if not n_rounds:
+            self.n_empty += 1
             return
         self.n_requests += 1
         self.by_accepted.update(dict(enumerate(request.by_accepted)))
@@ -126,8 +128,11 @@ def import_profile(
                     pool.add(request)
         warnings += [w for name in sorted(found) for w in FORMATS[name].WARNINGS if w not in warnings]
         n_requests = pool.n_requests - before
+        digest = sha256_of(path)
+        if digest in {item.sha256 for item in provenance}:
+            raise BadInput("the same content was given before", file=str(path), remedy="name each file once")
         provenance.append(
-            Provenance(file=path.name, sha256=sha256_of(path), format=",".join(sorted(found)), n_requests=n_requests)
+            Provenance(file=path.name, sha256=digest, format=",".join(sorted(found)), n_requests=n_requests)
         )
     if not pool.n_requests:
         raise _no_rounds(paths, options)
@@ -169,11 +174,13 @@ def _to_profile(
 ) -> AcceptanceProfile:
     labels = {name: _agreed(name, pool, options, paths) for name in LABELS}
     labels["provenance"] = provenance
+    warnings += _notes(pool, options)
     labels["mean_acceptance_length_per_request"] = pool.sum_of_means / pool.n_requests
     is_tree = labels["method"] in spec_bench.TREE_METHODS
     table = _table(pool, options, is_tree)
     if table is not None:
-        warnings = [w for w in warnings if w not in spec_bench.WARNINGS]
+        if pool.all_counted:
+            warnings = [w for w in warnings if w not in spec_bench.WARNINGS]
         labels["draft_length"] = _draft_length(table, options.labels.get("draft_length"))
         return profile_from_counts(table, warnings=warnings, **labels)
     by_accepted = _dense(pool.by_accepted)
@@ -198,14 +205,25 @@ def _draft_length(table: dict[int, list[int]], stated: int | None) -> int | None
     rounds = {drafted: sum(row) for drafted, row in table.items() if sum(row)}
     longest = max(rounds)
     found = longest if rounds[longest] >= _MOSTLY * sum(rounds.values()) else None
-    if stated is not None and stated != longest:
+    if stated is not None and stated != found:
+        drafted = ", ".join(f"{count} rounds of {length}" for length, count in sorted(rounds.items()))
         raise BadInput(
-            f"the files' longest draft is {longest}",
+            f"the files say what was drafted: {drafted}",
             field="draft_length",
             value=stated,
-            remedy="leave --draft-length out: the files say what was drafted",
+            remedy="leave --draft-length out",
         )
-    return found if stated is None else stated
+    return found
+
+
+def _notes(pool: _Pool, options: ImportOptions) -> list[str]:
+    """What the profile owes to the person who imported it, and what it leaves out."""
+    stated = {name: value for name, value in options.labels.items() if value is not None}
+    changed = [f"{name} = {value}" for name, value in stated.items() if pool.labels[name] != {value}]
+    notes = [f"stated at import, not by the source: {', '.join(changed)}"] if changed else []
+    if pool.n_empty:
+        notes.append(f"{pool.n_empty} of {pool.n_empty + pool.n_requests} requests had no rounds and were left out")
+    return notes
 
 
 def _dense(counts: Counter[int], width: int = 0) -> list[int]:

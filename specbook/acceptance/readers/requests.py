@@ -59,11 +59,11 @@ def whole(value: Any, where: str, name: str, *, minimum: int = 0) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadInput("must be a whole number", file=where, field=name, value=value, remedy="export the file again")
     if value < minimum:
-        raise BadInput(f"must be at least {minimum}", file=where, field=name, value=value, remedy="counts never fall")
-    if value > _LARGEST:
         raise BadInput(
-            "is beyond any server", file=where, field=name, value=float("inf"), remedy="export the file again"
+            f"must be at least {minimum}", file=where, field=name, value=value, remedy="export the file again"
         )
+    if value > _LARGEST:
+        raise BadInput("is beyond any server", file=where, field=name, value=value, remedy="export the file again")
     return value
 
 

@@ -16,7 +16,10 @@ from specbook.acceptance.readers.requests import RequestCounts, text, whole_list
 from specbook.checks import BadInput
 
 NAME = "spec-bench"
-WARNINGS = ("the source does not say how many tokens each round drafted",)
+WARNINGS = (
+    "the source does not say how many tokens each round drafted",
+    "where a draft was shorter than a position, the position counts as not accepted: late positions are lower bounds",
+)
 
 _LONGEST_ROUND = 4097  # tokens, the bonus token included; a longer one is damage
 
@@ -41,7 +44,7 @@ def _choices(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def read(record: Any, where: str) -> Iterator[RequestCounts]:
-    """Yield the question as one request; a choice without rounds, as a failed question has, yields nothing."""
+    """Yield the question as one request; a choice without rounds, as a failed question has, yields none."""
     labels = labels_of(text(record.get("model_id"), where, "model_id"))
     domain = text(record.get("category"), where, "category")
     if domain is not None:
@@ -49,9 +52,7 @@ def read(record: Any, where: str) -> Iterator[RequestCounts]:
     for index, choice in enumerate(_choices(record)):
         name = f"choices[{index}].accept_lengths"
         lengths = whole_list(choice.get("accept_lengths"), where, name, minimum=1)
-        if not lengths:
-            continue
-        if max(lengths) > _LONGEST_ROUND:
+        if lengths and max(lengths) > _LONGEST_ROUND:
             raise BadInput(
                 f"a round of more than {_LONGEST_ROUND} tokens",
                 file=where,
@@ -59,7 +60,7 @@ def read(record: Any, where: str) -> Iterator[RequestCounts]:
                 value=max(lengths),
                 remedy="one entry is one round; export the file again",
             )
-        counts = np.bincount(np.asarray(lengths) - 1)
+        counts = np.bincount(np.asarray(lengths, dtype=np.int64) - 1)
         yield RequestCounts(by_accepted=counts.tolist(), labels=labels)
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from specbook.acceptance import estimates
 from specbook.acceptance.readers.requests import RequestCounts, text, whole, whole_list
 from specbook.checks import BadInput
 
@@ -49,6 +50,7 @@ def read(record: Any, where: str) -> Iterator[RequestCounts]:
     labels = {} if target is None else {"target": target}
     for place, statistics in _statistics(record):
         if statistics is None:  # a request that ran without speculation
+            yield RequestCounts(by_accepted=[])
             continue
         if not isinstance(statistics, dict):
             raise BadInput("must be an object", file=where, field=place, value=statistics, remedy="export again")
@@ -188,9 +190,7 @@ def _check_steps(stats: dict[str, Any], histogram: list[int], table: Table | Non
     _expect(stats.get("num_spec_steps"), sum(histogram), where, f"{prefix}num_spec_steps")
     if table is None:
         return
-    totals = [
-        sum(row[j] for row in table.values() if j < len(row)) for j in range(max(map(len, table.values()), default=0))
-    ]
+    totals = estimates.by_accepted(table)
     width = max(len(totals), len(histogram))
     if totals + [0] * (width - len(totals)) != histogram + [0] * (width - len(histogram)):
         raise BadInput(
@@ -203,7 +203,7 @@ def _check_steps(stats: dict[str, Any], histogram: list[int], table: Table | Non
 
 
 def _check_tokens(stats: dict[str, Any], histogram: list[int], table: Table | None, where: str, prefix: str) -> None:
-    accepted = sum(index * count for index, count in enumerate(histogram))
+    accepted = estimates.weighted(histogram)
     drafted = stats.get("num_draft_tokens")
     if drafted is not None and accepted > whole(drafted, where, f"{prefix}num_draft_tokens"):
         raise BadInput(
@@ -220,7 +220,7 @@ def _check_tokens(stats: dict[str, Any], histogram: list[int], table: Table | No
 
 def _check_ratios(stats: dict[str, Any], histogram: list[int], where: str, prefix: str) -> None:
     rounds = sum(histogram)
-    accepted = sum(index * count for index, count in enumerate(histogram))
+    accepted = estimates.weighted(histogram)
     drafted = stats.get("num_draft_tokens")
     expected = {
         "mean_acceptance_length": 1.0 + accepted / rounds if rounds else None,

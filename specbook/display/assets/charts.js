@@ -33,6 +33,7 @@
   };
 
   const draw = async (figure, index) => {
+    delete figure.dataset.ready;
     const spec = JSON.parse(figure.querySelector("script").textContent);
     const fitted = { ...spec, width: "container", autosize: { type: "fit", contains: "padding" } };
     const started = withSettings({ ...fitted, config: merged(spec.config ?? {}, look()) }, views[index]);

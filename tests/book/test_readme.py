@@ -1,0 +1,47 @@
+"""What the README shows is what its commands print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCKS = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
+def _commands(block: str) -> list[tuple[list[str], list[str]]]:
+    """Commands of a block, each with the output shown under it."""
+    joined = block.replace("\\\n", " ")
+    found: list[tuple[list[str], list[str]]] = []
+    for line in joined.splitlines():
+        if line.startswith("$ "):
+            found.append((shlex.split(line.removeprefix("$ "), comments=True), []))
+        elif found:
+            found[-1][1].append(line)
+    return found
+
+
+def test_readme_example_prints_what_is_shown(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(tmp_path)
+    (block,) = [block for block in BLOCKS if "library/examples" in block]
+    for words, shown in _commands(block):
+        arguments = [str(ROOT / word) if word.startswith("specbook/") else word for word in words[1:]]
+        outcome = cli(*arguments)
+        assert outcome.code == 0
+        if shown:
+            printed = [line.rstrip() for line in outcome.out.splitlines()]
+            assert [line for line in shown if line.strip()] == [
+                line for line in printed if line.strip("─ ") or "─" in line
+            ]
+    assert (tmp_path / "projection.parquet").is_file()
+
+
+def test_readme_names_only_targets_that_make_has() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for target in set(re.findall(r"make ([a-z]+)", text)) - {"and"}:
+        assert f"\n{target}:" in makefile, target
