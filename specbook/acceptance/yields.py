@@ -340,35 +340,3 @@ def greedy_acceptance(target_scores: ArrayLike, draft_scores: ArrayLike) -> NDAr
         if np.any(np.isnan(scores)):
             raise ValueError(f"{name} must not hold NaN")
     return np.asarray(target.argmax(axis=-1) == draft.argmax(axis=-1))
-
-
-def accepted_prefix_length(draft_tokens: ArrayLike, target_tokens: ArrayLike) -> NDArray[np.int64]:
-    """Number of leading draft tokens that equal the target's greedy choice.
-
-    Parameters
-    ----------
-    draft_tokens, target_tokens : (..., draft_length) array_like of int
-        Token ids at the drafted positions.
-
-    Returns
-    -------
-    (...) ndarray of int64
-        Accepted tokens, in [0, draft_length].
-
-    Raises
-    ------
-    ValueError
-        If a token id is negative or not whole.
-
-    References
-    ----------
-    leviathan2023, the limit of temperature 0.
-
-    Examples
-    --------
-    >>> print(accepted_prefix_length([[5, 6, 7], [5, 9, 7]], [5, 6, 7]))
-    [3 1]
-    """
-    draft, target = check_counts("draft_tokens", draft_tokens), check_counts("target_tokens", target_tokens)
-    equal = check_draft_axis("draft_tokens", np.asarray(draft == target, dtype=np.float64))
-    return np.asarray(np.cumprod(equal, axis=-1).sum(axis=-1), dtype=np.int64)

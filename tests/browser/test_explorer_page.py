@@ -98,6 +98,18 @@ def test_explorer_page_when_the_theme_changes_keeps_its_settings(page: Chrome) -
         assert page.execute_script(after) == 99
 
 
+def test_explorer_page_charts_have_names(page: Chrome) -> None:
+    labels = "return [...document.querySelectorAll('figure.specbook-chart')].map(f => f.getAttribute('aria-label'))"
+    assert all(page.execute_script(labels))
+
+
+def test_explorer_page_says_when_nothing_fits(page: Chrome) -> None:
+    page.execute_script(SET, {"hardware": "l4", "batch": 256, "context": 2048})
+    assert any(text.startswith("✕ does not fit: ") for text in page.execute_script(TEXTS))
+    page.execute_script(SET, {"batch": 1})
+    assert not any("does not fit" in text for text in page.execute_script(TEXTS))
+
+
 def test_explorer_page_asks_for_nothing_outside_and_reports_no_error(page: Chrome, site: str) -> None:
     asked = requests(page)
     assert asked, "the recording of requests does not work"

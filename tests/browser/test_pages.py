@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from selenium.webdriver import Chrome
 
-from tests.browser.chromium import browser, open_page, page_errors, requests
+from tests.browser.chromium import browser, open_page, page_errors, requests, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -71,11 +71,20 @@ def test_page_on_a_phone_is_not_wider_than_the_screen(phone: Chrome, site: str, 
 
 
 def test_page_of_results_shows_what_the_funnel_wrote(driver: Chrome, site: str) -> None:
-    open_page(driver, f"{site}/book/results.html", n_charts=1)
+    open_page(driver, f"{site}/book/results.html", n_charts=6)
     text = driver.execute_script("return document.querySelector('article').innerText")
     assert "sapphire-rapids" in text
     assert "truncation" in text
     assert "has not been run" not in text
+
+
+def test_page_of_results_draws_folded_charts_when_they_are_opened(driver: Chrome, site: str) -> None:
+    open_page(driver, f"{site}/book/results.html", n_charts=6)
+    drawn = "[...document.querySelectorAll('figure.specbook-chart svg')].filter(s => s.clientWidth > 300).length"
+    driver.execute_script("document.querySelector('details:has(figure)').open = true")
+    wait_until(driver, f"{drawn} === 6")
+    labels = "return [...document.querySelectorAll('figure.specbook-chart')].map(f => f.getAttribute('aria-label'))"
+    assert all(driver.execute_script(labels))
 
 
 def test_page_yield_slider_computes_the_closed_form(driver: Chrome, site: str) -> None:

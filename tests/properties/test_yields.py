@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from specbook.acceptance.yields import (
-    accepted_prefix_length,
     conditional_from_marginal,
     expected_acceptance,
     expected_rounds,
@@ -143,12 +142,3 @@ def test_greedy_acceptance_sees_only_the_order(scores: np.ndarray, temperature: 
     draft = np.roll(scores, 1, axis=0)
     assert np.array_equal(greedy_acceptance(scores, draft), np.argmax(scores, -1) == np.argmax(draft, -1))
     assert np.all(greedy_acceptance(np.round(scores), np.round(scores) / temperature))
-
-
-@given(st.lists(st.integers(0, 3), max_size=8), st.data())
-def test_accepted_prefix_equals_counting_by_hand(draft: list[int], data: st.DataObject):
-    target = data.draw(st.lists(st.integers(0, 3), min_size=len(draft), max_size=len(draft)))
-    accepted = 0
-    while accepted < len(draft) and draft[accepted] == target[accepted]:
-        accepted += 1
-    assert accepted_prefix_length(draft, target) == accepted

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from specbook.acceptance.yields import (
-    accepted_prefix_length,
     conditional_from_marginal,
     expected_acceptance,
     expected_rounds,
@@ -199,28 +198,3 @@ def test_greedy_acceptance_nan_is_refused(bad: str):
     scores = {"target_scores": [1.0, 0.0], "draft_scores": [1.0, 0.0], bad: [np.nan, 0.0]}
     with pytest.raises(ValueError, match=rf"^{bad} must not hold NaN$"):
         greedy_acceptance(**scores)
-
-
-@pytest.mark.parametrize(
-    ("draft", "target", "accepted"),
-    [([5, 6, 7], [5, 6, 7], 3), ([5, 6, 7], [5, 9, 7], 1), ([5, 6, 7], [4, 6, 7], 0), ([], [], 0)],
-)
-def test_accepted_prefix_length_stops_at_first_difference(draft: list[int], target: list[int], accepted: int):
-    assert accepted_prefix_length(draft, target) == accepted
-
-
-def test_accepted_prefix_length_rows_broadcast():
-    assert accepted_prefix_length([[1, 2], [1, 3], [2, 2]], [1, 2]).tolist() == [2, 1, 0]
-
-
-@pytest.mark.parametrize(
-    ("draft", "target", "message"),
-    [
-        ([1, -2], [1, 2], "draft_tokens must be whole and at least 0; got -2"),
-        ([1, 2], [1, 2.5], "target_tokens must be whole and at least 0; got 2.5"),
-        (3, 3, "draft_tokens needs a draft axis; got a scalar"),
-    ],
-)
-def test_accepted_prefix_length_bad_tokens_are_refused(draft: object, target: object, message: str):
-    with pytest.raises(ValueError, match=message):
-        accepted_prefix_length(draft, target)

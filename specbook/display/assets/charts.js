@@ -34,6 +34,10 @@
 
   const draw = async (figure, index) => {
     delete figure.dataset.ready;
+    if (figure.clientWidth === 0) {
+      figure.dataset.ready = "when opened"; // inside something folded: it has no width yet
+      return;
+    }
     const spec = JSON.parse(figure.querySelector("script").textContent);
     const fitted = { ...spec, width: "container", autosize: { type: "fit", contains: "padding" } };
     const started = withSettings({ ...fitted, config: merged(spec.config ?? {}, look()) }, views[index]);
@@ -44,11 +48,14 @@
     figure.dataset.ready = "true";
   };
 
-  const drawAll = () => Promise.all([...document.querySelectorAll("figure.specbook-chart")].map(draw));
+  const figures = () => [...document.querySelectorAll("figure.specbook-chart")];
+  const drawAll = () => Promise.all(figures().map(draw));
+  const drawInside = (box) => figures().forEach((figure, index) => box.contains(figure) && draw(figure, index));
 
   // Not before the style sheets are there: a chart takes the width that its column has at that moment.
   window.addEventListener("load", () => {
     drawAll();
+    document.querySelectorAll("details").forEach((box) => box.addEventListener("toggle", () => drawInside(box)));
     let theme = document.documentElement.dataset.theme;
     new MutationObserver(() => {
       if (document.documentElement.dataset.theme === theme) return;
