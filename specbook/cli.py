@@ -30,7 +30,8 @@ from specbook.checks import BadInput, printable
 from specbook.display import terminal
 
 if TYPE_CHECKING:
-    from specbook.funnel import FunnelConfig, FunnelResult
+    from specbook.funnel import FunnelResult
+    from specbook.funnel_config import FunnelConfig
 
 app = typer.Typer(
     name="specbook",
@@ -362,7 +363,7 @@ def _funnel_config(
     lengths: tuple[str, str, AssumptionName, int],
     precisions: tuple[str, str],
 ) -> FunnelConfig:
-    from specbook.funnel import FunnelConfig
+    from specbook.funnel_config import FunnelConfig
     from specbook.hardware.profile import load_hardware
     from specbook.roofline.model_spec import model
     from specbook.roofline.model_spec import precision as weight_format

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,64 +11,12 @@ from typing import Any
 import polars as pl
 
 from specbook import __version__
-from specbook.acceptance.candidates import MEASURED, Assumption, DraftCandidates, draft_candidates, group_profiles
-from specbook.acceptance.library import library_profile
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.files import to_json, write_bytes, write_text
-from specbook.hardware.profile import HardwareProfile
+from specbook.funnel_config import FunnelConfig
+from specbook.funnel_notes import funnel_notes
 from specbook.roofline.frontier import EVIDENCE, best_by_cell, break_even, rank
-from specbook.roofline.grid import GridConfig, project
-from specbook.roofline.model_spec import ModelSpec, precision, same_model
-
-IDEAL = (
-    "step times are an ideal roofline: perfect overlap, no cost per kernel. Measured steps are longer, the drafter's "
-    "most of all, so these speedups are mostly too high: use them to discard, and measure before you believe a gain"
-)
-MEMORY = "memory is counted in full: weights and cache, with nothing set aside for activations or the runtime"
-
-
-@dataclass(frozen=True, kw_only=True)
-class FunnelConfig:
-    """What goes into the funnel.
-
-    Attributes
-    ----------
-    profiles : tuple of AcceptanceProfile
-        Evidence; profiles of the same target, drafter, method, domain and temperature give a draft length each.
-    hardware : tuple of HardwareProfile
-    target, draft : ModelSpec
-    batches, contexts : tuple of int
-    precision, draft_precision : str
-    assume : "none" or "truncation"
-    max_draft_length : int
-    """
-
-    profiles: tuple[AcceptanceProfile, ...]
-    hardware: tuple[HardwareProfile, ...]
-    target: ModelSpec
-    draft: ModelSpec
-    batches: tuple[int, ...]
-    contexts: tuple[int, ...]
-    precision: str = "bf16"
-    draft_precision: str = "bf16"
-    assume: Assumption = "none"
-    max_draft_length: int = 16
-
-    def grids(self) -> list[GridConfig]:
-        """One grid for each target, drafter, method, domain and temperature of the evidence."""
-        return [
-            GridConfig(
-                hardware=self.hardware,
-                target=self.target,
-                draft=self.draft,
-                candidates=draft_candidates(group, assume=self.assume, max_draft_length=self.max_draft_length),
-                batches=self.batches,
-                contexts=self.contexts,
-                precision=self.precision,
-                draft_precision=self.draft_precision,
-            )
-            for group in group_profiles(self.profiles)
-        ]
+from specbook.roofline.grid import project
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,14 +85,7 @@ def run_funnel(config: FunnelConfig) -> FunnelResult:
             StageGate(stage="acceptance", entered=len(config.profiles), left=len(config.profiles), dropped={}),
             _roofline_gate(drafting),
         ),
-        notes=(
-            IDEAL,
-            MEMORY,
-            *_identity_notes(config),
-            *_pair_notes(config),
-            *_assumption_notes([grid.candidates for grid in grids]),
-            *_hardware_notes(config),
-        ),
+        notes=funnel_notes(config, [grid.candidates for grid in grids]),
     )
 
 
@@ -158,68 +98,6 @@ def _roofline_gate(drafting: pl.DataFrame) -> StageGate:
         left=drafting.filter("viable").height,
         dropped={"does not fit in memory": too_large, "not faster than no speculation": slow},
     )
-
-
-def _assumption_notes(candidates: Sequence[DraftCandidates]) -> list[str]:
-    assumed = sorted({text for each in candidates for text in each.assumptions if text != MEASURED})
-    long, short = (library_profile(f"vllm-48892-mtp-k{k}").marginal_acceptance or [0.0] for k in (8, 1))
-    return [
-        f"{text}: acceptance at a position is taken not to depend on the draft length; position 1 was accepted in "
-        f"{short[0]:.1%} of rounds at K = 1 and in {long[0]:.1%} at K = 8 on one server (vllm-project/vllm#48892)"
-        for text in assumed
-    ]
-
-
-def _identity_notes(config: FunnelConfig) -> list[str]:
-    """Where the pair that is projected is not the pair that acceptance was measured on."""
-    targets = sorted({p.target for p in config.profiles if p.target and not same_model(p.target, config.target)})
-    unnamed = any(profile.target is None for profile in config.profiles)
-    drafters = sorted({text for p in config.profiles if (text := _other_drafter(p, config.draft))})
-    return [
-        *(
-            f"acceptance was measured on {name}, not on {config.target.name}; it belongs to the pair it was measured on"
-            for name in targets
-        ),
-        *(["the evidence does not name its target; it belongs to the pair it was measured on"] if unnamed else []),
-        *(
-            f"acceptance was measured with {name}; the time of a draft is that of {config.draft.name}"
-            for name in drafters
-        ),
-    ]
-
-
-def _pair_notes(config: FunnelConfig) -> list[str]:
-    """What is odd about the two models, whatever the evidence."""
-    target, draft, notes = config.target, config.draft, []
-    if target.vocab_size != draft.vocab_size:
-        notes.append(
-            f"{target.name} and {draft.name} have different vocabularies, so one cannot verify the other as it is"
-        )
-    if draft.n_parameters >= target.n_parameters:
-        notes.append(f"{draft.name} is not smaller than {target.name}")
-    for spec in (target, draft):
-        if spec.max_context is not None and max(config.contexts) > spec.max_context:
-            notes.append(f"{spec.name} was made for {spec.max_context:,} tokens; longer contexts are arithmetic only")
-    return notes
-
-
-def _other_drafter(profile: AcceptanceProfile, draft: ModelSpec) -> str | None:
-    """The measured drafter in words, if it is not known to be ``draft``."""
-    if profile.method not in (None, "draft_model"):
-        return f"{profile.drafter or 'a drafter'} ({profile.method})"
-    if profile.drafter is None or same_model(profile.drafter, draft):
-        return None
-    return profile.drafter
-
-
-def _hardware_notes(config: FunnelConfig) -> list[str]:
-    unknown = [profile.name for profile in config.hardware if profile.step_overhead_s is None]
-    notes = [f"no launch overhead is known, so none is counted, on {', '.join(unknown)}"] if unknown else []
-    arithmetic = {precision(name).arithmetic for name in (config.precision, config.draft_precision)}
-    without = [profile.name for profile in config.hardware if profile.peak_flops_per_s.fp8 is None]
-    if "fp8" in arithmetic and without:
-        notes.append(f"no FP8 rate is known, so FP8 weights compute at the 16-bit rate, on {', '.join(without)}")
-    return notes
 
 
 _BEST_COLUMNS = (

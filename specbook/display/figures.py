@@ -7,9 +7,11 @@ from pathlib import Path
 import polars as pl
 
 from specbook.acceptance.library import library_profile
-from specbook.display.charts import device_batch_chart, to_svg
+from specbook.display.charts import to_svg
+from specbook.display.roofline_charts import device_batch_chart
 from specbook.files import write_text
-from specbook.funnel import FunnelConfig, run_funnel
+from specbook.funnel import run_funnel
+from specbook.funnel_config import FunnelConfig
 from specbook.hardware.profile import catalogue_device
 from specbook.roofline.frontier import best_by_cell
 from specbook.roofline.model_spec import model

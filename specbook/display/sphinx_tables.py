@@ -20,7 +20,7 @@ from specbook import __version__
 from specbook.acceptance.library import library_names, library_profile
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.checks import printable
-from specbook.display.charts import device_batch_chart
+from specbook.display.roofline_charts import device_batch_chart
 from specbook.display.sphinx_charts import chart_node
 from specbook.files import schema_name, to_json
 from specbook.hardware.profile import Figure, HardwareProfile, catalogue_device, catalogue_names

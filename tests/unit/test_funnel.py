@@ -12,7 +12,8 @@ import pytest
 from specbook.acceptance.library import library_profile
 from specbook.acceptance.profile import profile_from_accepted, profile_from_counts
 from specbook.checks import BadInput
-from specbook.funnel import FunnelConfig, example_funnel, run_funnel, summary, write_funnel
+from specbook.funnel import example_funnel, run_funnel, summary, write_funnel
+from specbook.funnel_config import FunnelConfig
 from specbook.hardware.profile import catalogue_device
 from specbook.roofline.model_spec import model
 

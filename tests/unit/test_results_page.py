@@ -11,7 +11,8 @@ from docutils import nodes
 
 from specbook.acceptance.profile import profile_from_counts
 from specbook.display.sphinx_tables import paying_range, results_page
-from specbook.funnel import FunnelConfig, example_funnel, run_funnel, write_funnel
+from specbook.funnel import example_funnel, run_funnel, write_funnel
+from specbook.funnel_config import FunnelConfig
 from specbook.hardware.profile import catalogue_device
 
 HOSTILE = "<script>alert(1)</script>\u202e"

@@ -1,0 +1,84 @@
+"""Charts of acceptance: frame in, Altair chart out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from specbook.acceptance.profile import AcceptanceProfile
+from specbook.display.charts import PALETTE, finish, inline
+
+
+def positions_frame(profiles: Mapping[str, AcceptanceProfile], n_positions: int = 8) -> pl.DataFrame:
+    """Marginal and conditional acceptance by position, one row a profile and position.
+
+    Parameters
+    ----------
+    profiles : mapping of str to AcceptanceProfile
+        Label → profile.
+    n_positions : int
+        Positions to show.
+
+    Examples
+    --------
+    >>> from specbook.acceptance.library import library_profile
+    >>> positions_frame({"K = 1": library_profile("vllm-48892-mtp-k1")}).rows()
+    [('K = 1', 1, 0.8339, 0.8339)]
+    """
+    rows = [
+        (label, position, marginal, conditional)
+        for label, profile in profiles.items()
+        for position, (marginal, conditional) in enumerate(
+            zip(profile.marginal_acceptance or [], profile.conditional_acceptance or [], strict=False), start=1
+        )
+        if position <= n_positions
+    ]
+    return pl.DataFrame(rows, schema=["evidence", "position", "marginal", "conditional"], orient="row")
+
+
+def positions_chart(frame: pl.DataFrame, quantity: str, title: str) -> Any:
+    """Acceptance by draft position, one line a profile; ``quantity`` is ``marginal`` or ``conditional``.
+
+    Examples
+    --------
+    >>> from specbook.acceptance.library import library_profile
+    >>> frame = positions_frame({"K = 8": library_profile("vllm-48892-mtp-k8")})
+    >>> positions_chart(frame, "marginal", "Acceptance").to_dict()["encoding"]["y"]["title"]
+    'marginal acceptance'
+    """
+    order = frame["evidence"].unique(maintain_order=True).to_list()
+    return finish(
+        alt.Chart(inline(frame), title=title)
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("position:Q", title="draft position", axis=alt.Axis(format="d", tickMinStep=1)),
+            y=alt.Y(
+                f"{quantity}:Q",
+                title=quantity if quantity == "acceptance" else f"{quantity} acceptance",
+                scale=alt.Scale(domain=[0, 1]),
+            ),
+            color=alt.Color("evidence:N", title=None, sort=order),
+            tooltip=["evidence:N", "position:Q", alt.Tooltip(f"{quantity}:Q", format=".3f")],
+        )
+    )
+
+
+def lengths_chart(frame: pl.DataFrame, title: str) -> Any:
+    """Bars of tokens per round; columns ``evidence`` and ``tokens_per_round``.
+
+    Examples
+    --------
+    >>> frame = pl.DataFrame({"evidence": ["code"], "tokens_per_round": [2.9]})
+    >>> lengths_chart(frame, "Tokens per round").to_dict()["layer"][0]["mark"]["type"]
+    'bar'
+    """
+    base = alt.Chart(inline(frame)).encode(
+        x=alt.X("tokens_per_round:Q", title="tokens per round, bonus token included"),
+        y=alt.Y("evidence:N", title=None, sort="-x", axis=alt.Axis(labelLimit=200)),
+    )
+    bars = base.mark_bar(color=PALETTE[0])
+    text = base.mark_text(align="right", dx=-5, color="white").encode(text=alt.Text("tokens_per_round:Q", format=".2f"))
+    return finish(alt.layer(bars, text, title=title), height=32 * frame.height + 40)
