@@ -64,7 +64,7 @@ def parse_json(raw: bytes, name: str) -> Any:
         problem = "is nested too deeply"
     except ValueError:
         problem = "holds a number of thousands of digits"
-    raise BadInput(problem, file=name, remedy="export the file again; nothing was read from it")
+    raise BadInput(problem, file=name, remedy="export the file again as JSON or JSON Lines")
 
 
 def read_model(path: Path, model: type[Model]) -> Model:

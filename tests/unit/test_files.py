@@ -93,7 +93,7 @@ def test_document_limit_is_sixty_four_mebibytes():
     ],
 )
 def test_parse_json_broken_bytes_are_refused(raw: bytes, problem: str):
-    with pytest.raises(BadInput, match=rf"^a\.json: {problem}; export the file again; nothing was read from it$"):
+    with pytest.raises(BadInput, match=rf"^a\.json: {problem}; export the file again as JSON or JSON Lines$"):
         parse_json(raw, "a.json")
 
 

@@ -122,7 +122,7 @@ def test_import_profile_unknown_format_is_refused_with_the_known_ones(save, cont
 
 
 def test_import_profile_later_record_of_no_format_is_refused_with_its_line(save):
-    with pytest.raises(BadInput, match=r"a\.jsonl line 2: \['error'\]: holds no record of a known format"):
+    with pytest.raises(BadInput, match=r"a\.jsonl line 2: keys = \['error'\]: holds no record of a known format"):
         import_profile([save("a.jsonl", [_answer([1, 2]), {"error": "timeout"}])])
 
 

@@ -160,6 +160,7 @@ def _recognised(path: Path, wanted: str, warnings: list[str], progress: Progress
             raise BadInput(
                 f"holds no record of a known format ({known})",
                 file=record.where,
+                field="keys" if isinstance(record.value, dict) else None,
                 value=_outline(record.value),
                 remedy="see the file formats page of the book for what each looks like",
             )
@@ -184,6 +185,8 @@ def _to_profile(
         labels["draft_length"] = _draft_length(table, options.labels.get("draft_length"))
         return profile_from_counts(table, warnings=warnings, **labels)
     by_accepted = _dense(pool.by_accepted)
+    if not is_tree and labels["method"] != "none":
+        warnings.append(spec_bench.LOWER_BOUND)
     if is_tree:
         depth = profile_from_accepted(by_accepted).marginal_acceptance or []
         labels["tree"] = TreeYield(depth_acceptance=depth, n_nodes=None)
