@@ -212,7 +212,10 @@ def _section(title: str, content: list[nodes.Element]) -> nodes.section:
     return nodes.section("", nodes.title("", printable(title)), *content, ids=[nodes.make_id(title)])
 
 
-_RANGES = "First and last batch at which drafting pays; (full) where memory ends the range before the gain does."
+_RANGES = (
+    "First and last batch at which drafting pays: (full) where memory ends the range before the gain does, "
+    "+ where it goes on beyond what was looked at."
+)
 
 
 def _answers(summary: dict[str, Any]) -> list[nodes.Element]:
@@ -296,7 +299,7 @@ def paying_range(row: dict[str, Any]) -> str:
     last = row["max_batch"] if row["break_even_batch"] is None else row["break_even_batch"] - 1
     if largest < last:
         return f"{first:,} to {largest:,} (full)"
-    return f"{first:,} to {last:,}" + (" or more" if row["break_even_batch"] is None else "")
+    return f"{first:,} to {last:,}" + ("+" if row["break_even_batch"] is None else "")
 
 
 class SpecbookDirective(SphinxDirective):

@@ -61,7 +61,7 @@ def test_results_page_escapes_names_out_of_files(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({}, "1 to 1,024 or more"),
+        ({}, "1 to 1,024+"),
         ({"break_even_batch": 80}, "1 to 79"),
         ({"largest_fitting_batch": 0}, "nothing fits"),
         ({"first_paying_batch": None, "break_even_batch": 1}, "none"),
