@@ -30,7 +30,6 @@ from specbook.checks import BadInput, printable
 from specbook.display import terminal
 
 if TYPE_CHECKING:
-    from specbook.funnel import FunnelResult
     from specbook.funnel_config import FunnelConfig
 
 app = typer.Typer(
@@ -93,8 +92,11 @@ def main() -> None:
         _discard_output()
         raise SystemExit(0) from None
     except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        if error.filename is not None:  # a path that the system itself refuses
+            raise SystemExit(_complain(f"{error.filename}: {reason}; check the path")) from None
         _discard_output()
-        raise SystemExit(_complain(f"cannot write the output: {(error.strerror or str(error)).lower()}")) from None
+        raise SystemExit(_complain(f"cannot write the output: {reason}")) from None
     raise SystemExit(code or 0)
 
 
@@ -211,13 +213,16 @@ def profile_show(
     json: JsonFlag = False,
 ) -> None:
     """Show a profile."""
-    loaded = _load_profile(profile)
+    _show(_load_profile(profile), json)
+
+
+def _show(profile: AcceptanceProfile, json: bool) -> None:
     if json:
-        _emit(loaded.model_dump(mode="json", by_alias=True))
-    else:
-        terminal.show_profile(loaded)
-        for warning in loaded.warnings:
-            terminal.say(f"note: {warning}")
+        _emit(profile.model_dump(mode="json", by_alias=True))
+        return
+    terminal.show_profile(profile)
+    for warning in profile.warnings:
+        terminal.say(f"note: {warning}")
 
 
 @profile_app.command("library")
@@ -229,8 +234,7 @@ def profile_library(
     from specbook.acceptance.library import library_names, library_profile
 
     if name is not None:
-        library_profile(name)
-        profile_show(name, json)
+        _show(library_profile(name), json)
         return
     profiles = {known: library_profile(known) for known in library_names()}
     if json:
@@ -276,11 +280,12 @@ def models(json: JsonFlag = False) -> None:
 
 def _integers(text: str, option: str, maximum: int) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and 1 <= int(part) <= maximum for part in parts if len(part) <= 12):
+    digits = len(str(maximum))
+    if not all(
+        part.isascii() and part.isdigit() and len(part) <= digits and 1 <= int(part) <= maximum for part in parts
+    ):
         remedy = f"give whole numbers from 1 to {maximum}, separated by commas, such as 1,4,16"
         raise BadInput("is no list of whole numbers", field=option, value=text, remedy=remedy)
-    if any(len(part) > 12 for part in parts):
-        raise BadInput("is too large", field=option, value=text, remedy=f"give whole numbers from 1 to {maximum}")
     return tuple(sorted({int(part) for part in parts}))
 
 
@@ -303,7 +308,7 @@ def project_command(
     json: JsonFlag = False,
 ) -> None:
     """Rank draft lengths for a target, a draft model and a device by the doctrine's roofline."""
-    from specbook.funnel import run_funnel, write_ranking
+    from specbook.funnel import run_funnel, summary, write_ranking
 
     if len(hardware) > 1:
         remedy = "project one at a time, or take many through specbook funnel"
@@ -313,7 +318,7 @@ def project_command(
     result = run_funnel(config)
     write_ranking(result, out)
     if json:
-        _emit({**_machine_summary(result), "rows": result.ranking.to_dicts(), "out": str(out)})
+        _emit({**summary(result), "rows": result.ranking.to_dicts(), "out": str(out)})
         return
     terminal.show_ranking(result, top)
     terminal.say(f"wrote {out}")
@@ -340,7 +345,7 @@ def funnel_command(
     json: JsonFlag = False,
 ) -> None:
     """Take acceptance evidence through the stages that exist (roofline) and write the results into a folder."""
-    from specbook.funnel import run_funnel, write_funnel
+    from specbook.funnel import run_funnel, summary, write_funnel
     from specbook.hardware.profile import catalogue_names
 
     lengths = (batch, context, assume, max_draft_length)
@@ -349,7 +354,7 @@ def funnel_command(
     result = run_funnel(config)
     write_funnel(result, out)
     if json:
-        _emit({**_machine_summary(result), "out": str(out)})
+        _emit({**summary(result), "out": str(out)})
         return
     terminal.show_gates(result)
     terminal.show_notes(result)
@@ -387,9 +392,3 @@ def _funnel_config(
         assume=assume.value,
         max_draft_length=max_draft_length,
     )
-
-
-def _machine_summary(result: FunnelResult) -> dict[str, Any]:
-    from specbook.funnel import summary
-
-    return summary(result)

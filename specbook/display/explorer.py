@@ -102,8 +102,11 @@ class Explorer:
     def _update(self) -> None:
         at, chosen, best = self.values(), self.result(), self.best_draft_length()
         verdict = "do not speculate" if best == 0 else f"best draft length {best}"
-        if self.memory_bytes() > self._device().memory_bytes.value:
-            verdict += f"; does not fit: {self.memory_bytes() / 1e9:,.0f} GB"
+        memory = self._device().memory_bytes.value
+        if self.memory_bytes(best) > memory:
+            verdict += " (does not fit)"
+        if self.memory_bytes() > memory:
+            verdict += f"; yours does not fit: {self.memory_bytes() / 1e9:,.0f} GB of {memory / 1e9:,.0f}"
         self._readout.value = html.escape(
             f"K = {at['draft_length']} at batch {at['batch']}, context {at['context']:,} on {at['hardware']} "
             f"({at['evidence']}): speedup {chosen.speedup:.4f}, {1e3 * chosen.tpot_s:.2f} ms a token "

@@ -15,7 +15,7 @@ from specbook.checks import printable
 from specbook.display.charts import ACCENT, PALETTE, QUIET, finish
 from specbook.display.formula import VEGA, lookup
 from specbook.hardware.profile import HardwareProfile
-from specbook.roofline.model_spec import ModelSpec, precision
+from specbook.roofline.model_spec import ModelSpec
 from specbook.roofline.speedup import ChainPair, chain_round, memory_bytes
 from specbook.roofline.step_time import DeviceRates, device_rates, step_cost
 
@@ -209,6 +209,7 @@ def _chart(config: ExplorerConfig, at: Mapping[str, Any]) -> Any:
 _BEST = (
     "datum.K == 0 ? '◆ best: do not speculate (K = 0)' "
     ": '◆ best: K = ' + datum.K + ', speedup ' + format(datum.speedup, '.4f')"
+    " + (datum.needed_bytes > datum.memory_bytes ? ' (does not fit)' : '')"
 )
 _YOURS = "'● yours: K = ' + datum.K + ', speedup ' + format(datum.speedup, '.4f')"
 _COST = "format(datum.tpot_ms, '.2f') + ' ms a token instead of ' + format(datum.baseline_tpot_ms, '.2f') + ' ms'"
@@ -238,7 +239,6 @@ def precision_label(config: ExplorerConfig) -> str:
     >>> precision_label(example_explorer().config)
     'bf16 weights'
     """
-    precision(config.precision)
     if config.precision == config.draft_precision:
         return f"{config.precision} weights"
     return f"{config.precision} and {config.draft_precision} weights"

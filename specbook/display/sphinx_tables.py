@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -315,7 +316,7 @@ class SpecbookDirective(SphinxDirective):
             "library": library_table,
             "space": space_table,
             "results": lambda: results_page(Path(self.env.app.srcdir) / "results"),
-            **{f"schema-{name}": lambda name=name: schema_table(name) for name in SCHEMAS},  # type: ignore[misc]
+            **{f"schema-{name}": partial(schema_table, name) for name in SCHEMAS},
         }
         name = self.arguments[0]
         if name not in parts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -14,6 +14,13 @@ from specbook.files import read_model, schema_name
 
 # Nothing that runs a language model has less than a megabyte, a megabyte a second or a megaflop a second.
 _SMALLEST = 1e6
+_LONGEST_OVERHEAD_S = 10.0
+
+
+def _impossible(problem: str, field: str, value: float, remedy: str) -> PydanticCustomError:
+    context = {"problem": problem, "field": field, "value": value, "remedy": remedy}
+    return PydanticCustomError("impossible_hardware", "{problem}", context)
+
 
 _CATALOGUE = Path(__file__).parent / "catalogue"
 
@@ -77,19 +84,23 @@ class HardwareProfile(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        rates = (self.memory_bytes, self.sustained_bandwidth_bytes_per_s, self.peak_flops_per_s.fp16)
-        if min(figure.value for figure in rates) < _SMALLEST or (
-            self.step_overhead_s and self.step_overhead_s.value > 10.0
-        ):
-            problem = "holds a figure that no device has: check the units, which are bytes, bytes/s, FLOP/s and seconds"
-            context: dict[str, Any] = {"problem": problem, "value": self.name, "field": "name", "remedy": "correct it"}
-            raise PydanticCustomError("impossible_hardware", "{problem}", context)
+        rates = {
+            "memory_bytes": self.memory_bytes,
+            "sustained_bandwidth_bytes_per_s": self.sustained_bandwidth_bytes_per_s,
+            "peak_flops_per_s.fp16": self.peak_flops_per_s.fp16,
+        }
+        for field, figure in rates.items():
+            if figure.value < _SMALLEST:
+                raise _impossible(
+                    f"is below {_SMALLEST:g}", f"{field}.value", figure.value, "check the unit in its name"
+                )
+        if self.step_overhead_s is not None and self.step_overhead_s.value > _LONGEST_OVERHEAD_S:
+            value = self.step_overhead_s.value
+            raise _impossible("is longer than any launch", "step_overhead_s.value", value, "it is in seconds")
         sustained, peak = self.sustained_bandwidth_bytes_per_s.value, self.peak_bandwidth_bytes_per_s.value
         if sustained > peak:
-            problem = f"is above the peak of {peak:g}"
-            context = {"problem": problem, "value": sustained, "remedy": "correct either figure"}
-            context["field"] = "sustained_bandwidth_bytes_per_s.value"
-            raise PydanticCustomError("impossible_hardware", "{problem}", context)
+            field = "sustained_bandwidth_bytes_per_s.value"
+            raise _impossible(f"is above the peak of {peak:g}", field, sustained, "correct either figure")
         return self
 
     @property

@@ -70,6 +70,16 @@ def test_page_on_a_phone_is_not_wider_than_the_screen(phone: Chrome, site: str, 
     assert phone.execute_script(wide) == 0
 
 
+@pytest.mark.parametrize("page", ["book/notation.html", "book/how-to/file_formats.html"])
+def test_page_on_a_phone_keeps_names_in_tables_whole(phone: Chrome, site: str, page: str) -> None:
+    open_page(phone, f"{site}/{page}")
+    broken = (
+        "return [...document.querySelectorAll('article td code')].filter(c => c.getClientRects().length > 1).length"
+    )
+    assert phone.execute_script("return document.querySelectorAll('article td code').length") > 5
+    assert phone.execute_script(broken) == 0
+
+
 def test_page_of_results_shows_what_the_funnel_wrote(driver: Chrome, site: str) -> None:
     open_page(driver, f"{site}/book/results.html", n_charts=6)
     text = driver.execute_script("return document.querySelector('article').innerText")

@@ -610,3 +610,10 @@ def test_process_output_that_cannot_be_written_is_one_line():
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == "specbook: cannot write the output: no space left on device\n"
+
+
+def test_path_that_the_system_refuses_is_one_line_about_the_path(cli, out: Path):
+    outcome = cli("profile", "import", "x" * 5000, "--out", out / "old.json")
+    _one_line(outcome, "xxx", "file name too long")
+    assert "cannot write the output" not in outcome.err
+    _unchanged(out)

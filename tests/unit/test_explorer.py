@@ -183,3 +183,11 @@ def test_readout_says_when_nothing_fits():
     assert "does not fit: " in explorer.readout
     explorer.controls["batch"].value = 1
     assert "does not fit" not in explorer.readout
+
+
+def test_readout_says_when_only_the_best_does_not_fit():
+    explorer = Explorer(_config(hardware=(catalogue_device("a30"),)), draft_length=0, batch=38, context=512)
+    assert "best draft length" in explorer.readout
+    assert ("(does not fit)" in explorer.readout) == bool(
+        explorer.memory_bytes(explorer.best_draft_length()) > catalogue_device("a30").memory_bytes.value
+    )

@@ -175,3 +175,20 @@ def test_hardware_profile_is_frozen():
 
 def test_hardware_profile_schema_name_is_written():
     assert HardwareProfile.model_validate(_document()).model_dump(by_alias=True)["schema"] == "specbook-hardware/1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"memory_bytes": 80.0}, "memory_bytes.value = 80.0: is below 1e+06"),
+        ({"sustained_bandwidth_bytes_per_s": 3.0}, "sustained_bandwidth_bytes_per_s.value = 3.0: is below 1e+06"),
+        ({"step_overhead_s": 15.0}, "step_overhead_s.value = 15.0: is longer than any launch"),
+    ],
+)
+def test_load_hardware_in_the_wrong_unit_names_the_figure(save, changes: dict[str, float], part: str):
+    document = catalogue_device("l4").model_dump(mode="json", by_alias=True)
+    for name, value in changes.items():
+        document[name] = {"value": value, "evidence": "catalogue", "source": "a typing error"}
+    with pytest.raises(BadInput) as caught:
+        load_hardware(str(save("mine.json", document)))
+    assert part in str(caught.value)

@@ -276,3 +276,11 @@ def test_import_profile_stated_draft_length_that_varied_is_refused(save):
     statistics = {"acceptance_histogram_by_draft_length": {"1": [1, 1], "2": [1, 1, 1]}}
     with pytest.raises(BadInput, match="the files say what was drafted: 2 rounds of 1, 3 rounds of 2"):
         import_profile([save("a.json", _vllm([2, 2, 1], **statistics))], ImportOptions(labels={"draft_length": 2}))
+
+
+def test_import_profile_chain_of_a_serving_engine_is_no_tree(save):
+    """EAGLE is a chain in vLLM; only Spec-Bench's scripts run it as a tree."""
+    path = save("a.json", _vllm([1, 1, 2], num_draft_tokens=7))
+    profile = import_profile([path], ImportOptions(labels={"method": "eagle"}))
+    assert profile.tree is None
+    assert any("late positions are lower bounds" in warning for warning in profile.warnings)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from specbook.acceptance.estimates import weighted
 from specbook.acceptance.profile import (
     AcceptanceProfile,
     Provenance,
@@ -19,7 +20,7 @@ from specbook.acceptance.readers import spec_bench, vllm_per_request
 from specbook.acceptance.readers.records import Progress, Record, read_records, silent
 from specbook.acceptance.readers.requests import Reader, RequestCounts
 from specbook.checks import BadInput
-from specbook.files import sha256_of
+from specbook.files import check_readable, sha256_of
 
 FORMATS: dict[str, Reader] = {module.NAME: cast(Reader, module) for module in (vllm_per_request, spec_bench)}
 LABELS = ("target", "drafter", "method", "domain", "temperature", "draft_length")
@@ -75,7 +76,7 @@ class _Pool:
             return
         self.n_requests += 1
         self.by_accepted.update(dict(enumerate(request.by_accepted)))
-        self.sum_of_means += 1.0 + sum(j * n for j, n in enumerate(request.by_accepted)) / n_rounds
+        self.sum_of_means += 1.0 + weighted(request.by_accepted) / n_rounds
         self.all_counted &= request.by_drafted is not None
         for drafted, row in (request.by_drafted or {}).items():
             self.by_drafted.setdefault(drafted, Counter()).update(dict(enumerate(row)))
@@ -119,7 +120,10 @@ def import_profile(
     options = options or ImportOptions()
     pool, warnings, provenance = _Pool(), list[str](), list[Provenance]()
     for path in paths:
-        before = pool.n_requests
+        check_readable(path)
+        before, digest = pool.n_requests, sha256_of(path)
+        if digest in {item.sha256 for item in provenance}:
+            raise BadInput("the same content was given before", file=str(path), remedy="name each file once")
         found: set[str] = set()
         for record, reader in _recognised(path, options.format, warnings, progress):
             found.add(reader.NAME)
@@ -128,9 +132,6 @@ def import_profile(
                     pool.add(request)
         warnings += [w for name in sorted(found) for w in FORMATS[name].WARNINGS if w not in warnings]
         n_requests = pool.n_requests - before
-        digest = sha256_of(path)
-        if digest in {item.sha256 for item in provenance}:
-            raise BadInput("the same content was given before", file=str(path), remedy="name each file once")
         provenance.append(
             Provenance(file=path.name, sha256=digest, format=",".join(sorted(found)), n_requests=n_requests)
         )
@@ -177,27 +178,29 @@ def _to_profile(
     labels["provenance"] = provenance
     warnings += _notes(pool, options)
     labels["mean_acceptance_length_per_request"] = pool.sum_of_means / pool.n_requests
-    is_tree = labels["method"] in spec_bench.TREE_METHODS
+    # The same names are chains in serving engines; only Spec-Bench's scripts run them as trees.
+    is_tree = labels["method"] in spec_bench.TREE_METHODS and any(p.format == spec_bench.NAME for p in provenance)
     table = _table(pool, options, is_tree)
     if table is not None:
-        if pool.all_counted:
-            warnings = [w for w in warnings if w not in spec_bench.WARNINGS]
         labels["draft_length"] = _draft_length(table, options.labels.get("draft_length"))
         return profile_from_counts(table, warnings=warnings, **labels)
     by_accepted = _dense(pool.by_accepted)
-    if not is_tree and labels["method"] != "none":
-        warnings.append(spec_bench.LOWER_BOUND)
     if is_tree:
         depth = profile_from_accepted(by_accepted).marginal_acceptance or []
         labels["tree"] = TreeYield(depth_acceptance=depth, n_nodes=None)
-        warnings.append(
-            "a tree drafter: positions are depths of the accepted path, and the chain formula does not apply"
-        )
+        warnings.append(_TREE)
+    elif labels["method"] != "none":
+        warnings.append(_LOWER_BOUND)
     if pool.drafted is not None and pool.drafted > 0:
         labels["n_drafted_tokens"] = pool.drafted
-        labels["draft_acceptance_rate"] = sum(j * n for j, n in pool.by_accepted.items()) / pool.drafted
+        labels["draft_acceptance_rate"] = weighted(by_accepted) / pool.drafted
     return profile_from_accepted(by_accepted, warnings=warnings, **labels)
 
+
+_TREE = "a tree drafter: positions are depths of the accepted path, and the chain formula does not apply"
+_LOWER_BOUND = (
+    "where a draft was shorter than a position, the position counts as not accepted: late positions are lower bounds"
+)
 
 # Above this share of full-length rounds, the few shorter ones are drafts cut at the end of a sequence.
 _MOSTLY = 0.95
