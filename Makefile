@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # jsonschema's optional checker of internationalised addresses compiles 38 grammars whenever jsonschema is imported, which
 # takes two seconds of every build, kernel and JupyterLab. Nothing here checks such addresses, so setup removes it.
 
-.PHONY: help setup results book test check lab refresh bench lock clean
+.PHONY: help setup results book test check lab refresh bench soak lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ refresh: $(READY) ## run the notebooks again and store their outputs
 
 bench: $(READY) ## measure what the project promises, as one table
 	POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks
+
+soak: $(READY) ## damage the example of every reader for minutes, at random
+	$(BIN)/pytest --hypothesis-profile=soak tests/properties/test_reader_mutations.py
 
 lock: ## resolve the dependencies anew into requirements.lock
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --all-extras --upgrade --no-header pyproject.toml -o requirements.lock

@@ -7,27 +7,22 @@ other people's files.
 from __future__ import annotations
 
 import io
-import json as json_module
-import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from enum import StrEnum
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from typer.exceptions import Abort, TyperException
 
 from specbook import __version__
-from specbook.acceptance.profile import AcceptanceProfile, write_profile
-from specbook.acceptance.readers.records import silent
 from specbook.checks import BadInput, printable
-from specbook.display import terminal
+from specbook.commands import cycles as cycles_commands
+from specbook.commands import profile as profile_commands
+from specbook.commands.output import AssumptionName, JsonFlag, emit, load_profile
+from specbook.display import tables, terminal
 
 if TYPE_CHECKING:
     from specbook.funnel_config import FunnelConfig
@@ -41,26 +36,8 @@ app = typer.Typer(
 )
 profile_app = typer.Typer(help="Acceptance profiles: import, show, library.", rich_markup_mode=None)
 app.add_typer(profile_app, name="profile")
-
-JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")]
-
-# A bar appears for inputs above this size, which take a second or two to read.
-_PROGRESS_FROM_BYTES = 15e6
-
-
-class FormatName(StrEnum):
-    """Formats of ``profile import``."""
-
-    auto = "auto"
-    vllm_per_request = "vllm-per-request"
-    spec_bench = "spec-bench"
-
-
-class AssumptionName(StrEnum):
-    """Assumptions of ``project``."""
-
-    none = "none"
-    truncation = "truncation"
+profile_commands.register(profile_app)
+cycles_commands.register(app)
 
 
 BatchOption = Annotated[str, typer.Option("--batch", help="Batch sizes, separated by commas.")]
@@ -140,121 +117,6 @@ def _help_without_command(context: typer.Context) -> None:
         sys.stdout.write(context.get_help() + "\n")
 
 
-def _note(text: str) -> None:
-    sys.stderr.write(f"specbook: {printable(text)}\n")
-
-
-def _emit(document: Any) -> None:
-    """Print JSON in ASCII, which every terminal and pipe can carry."""
-    sys.stdout.write(json_module.dumps(document, indent=1, allow_nan=False) + "\n")
-
-
-@contextmanager
-def _reading(paths: Sequence[Path]) -> Iterator[Any]:
-    """A progress bar on standard error for large inputs, else nothing."""
-    total = sum(path.stat().st_size for path in paths if path.is_file())
-    if total < _PROGRESS_FROM_BYTES:
-        yield silent
-        return
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("reading", total=total)
-        yield lambda n_bytes: bar.advance(task, n_bytes)
-
-
-@profile_app.command("import")
-def profile_import(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE..", help="Acceptance files of one run.")],
-    out: Annotated[Path, typer.Option("--out", help="The profile to write.")],
-    format: Annotated[FormatName, typer.Option("--format", help="How to read the files.")] = FormatName.auto,
-    target: Annotated[str | None, typer.Option(help="Target model, if the file does not say.")] = None,
-    drafter: Annotated[str | None, typer.Option(help="Draft model or head.")] = None,
-    method: Annotated[str | None, typer.Option(help="draft_model, eagle, medusa, mtp, ngram, …")] = None,
-    domain: Annotated[str | None, typer.Option(help="What the prompts were about.")] = None,
-    temperature: Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.")] = None,
-    draft_length: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Tokens drafted in every round, if the file does not say.")
-    ] = None,
-    category: Annotated[list[str] | None, typer.Option(help="Keep only requests of this category; repeatable.")] = None,
-    json: JsonFlag = False,
-) -> None:
-    """Read acceptance files into a profile."""
-    from specbook.acceptance.readers import ImportOptions, import_profile
-
-    if temperature is not None and not math.isfinite(temperature):
-        raise BadInput("must be finite", field="--temperature", value=temperature, remedy="0 is greedy")
-    labels = {
-        "target": target,
-        "drafter": drafter,
-        "method": method,
-        "domain": domain,
-        "temperature": temperature,
-        "draft_length": draft_length,
-    }
-    if out.resolve() in {path.resolve() for path in files}:
-        raise BadInput("is one of the files to read", field="--out", value=str(out), remedy="choose another --out")
-    options = ImportOptions(format=format.value, labels=labels, categories=tuple(category or ()))
-    with _reading(files) as progress:
-        profile = import_profile(files, options, progress)
-    write_profile(profile, out)
-    for warning in profile.warnings:
-        _note(f"note: {warning}")
-    if json:
-        _emit(profile.model_dump(mode="json", by_alias=True))
-    else:
-        terminal.show_profile(profile)
-        terminal.say(f"wrote {out}")
-
-
-@profile_app.command("show")
-def profile_show(
-    profile: Annotated[str, typer.Argument(metavar="P.json", help="A profile, or a name of the library.")],
-    json: JsonFlag = False,
-) -> None:
-    """Show a profile."""
-    _show(_load_profile(profile), json)
-
-
-def _show(profile: AcceptanceProfile, json: bool) -> None:
-    if json:
-        _emit(profile.model_dump(mode="json", by_alias=True))
-        return
-    terminal.show_profile(profile)
-    for warning in profile.warnings:
-        terminal.say(f"note: {warning}")
-
-
-@profile_app.command("library")
-def profile_library(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show this one.")] = None,
-    json: JsonFlag = False,
-) -> None:
-    """List the profiles that ship with specbook, or show one."""
-    from specbook.acceptance.library import library_names, library_profile
-
-    if name is not None:
-        _show(library_profile(name), json)
-        return
-    profiles = {known: library_profile(known) for known in library_names()}
-    if json:
-        _emit({known: profile.model_dump(mode="json", by_alias=True) for known, profile in profiles.items()})
-        return
-    terminal.show_library(profiles)
-
-
-def _load_profile(name: str) -> AcceptanceProfile:
-    from specbook.acceptance.library import library_names, library_profile
-    from specbook.acceptance.profile import read_profile
-
-    if name in library_names():
-        return library_profile(name)
-    if "/" not in name and not Path(name).suffix:
-        remedy = "give the path of a profile, or a name that specbook profile library lists"
-        raise BadInput("no such file or library profile", value=name, remedy=remedy)
-    return read_profile(Path(name))
-
-
 @app.command("hardware")
 def hardware(json: JsonFlag = False) -> None:
     """List the hardware catalogue."""
@@ -262,7 +124,7 @@ def hardware(json: JsonFlag = False) -> None:
 
     devices = [catalogue_device(name) for name in catalogue_names()]
     if json:
-        _emit({device.name: device.model_dump(mode="json", by_alias=True) for device in devices})
+        emit({device.name: device.model_dump(mode="json", by_alias=True) for device in devices})
     else:
         terminal.show_hardware(devices)
 
@@ -273,7 +135,7 @@ def models(json: JsonFlag = False) -> None:
     from specbook.roofline.model_spec import model, model_entry, model_names
 
     if json:
-        _emit({name: {"n_parameters": model(name).n_parameters, **model_entry(name)} for name in model_names()})
+        emit({name: {"n_parameters": model(name).n_parameters, **model_entry(name)} for name in model_names()})
         return
     terminal.show_models([model(name) for name in model_names()])
 
@@ -318,10 +180,10 @@ def project_command(
     result = run_funnel(config)
     write_ranking(result, out)
     if json:
-        _emit({**summary(result), "rows": result.ranking.to_dicts(), "out": str(out)})
+        emit({**summary(result), "rows": result.ranking.to_dicts(), "out": str(out)})
         return
     terminal.show_ranking(result, top)
-    terminal.say(f"wrote {out}")
+    tables.say(f"wrote {out}")
 
 
 @app.command("funnel")
@@ -354,11 +216,11 @@ def funnel_command(
     result = run_funnel(config)
     write_funnel(result, out)
     if json:
-        _emit({**summary(result), "out": str(out)})
+        emit({**summary(result), "out": str(out)})
         return
     terminal.show_gates(result)
     terminal.show_notes(result)
-    terminal.say(f"wrote {out}")
+    tables.say(f"wrote {out}")
 
 
 def _funnel_config(
@@ -381,7 +243,7 @@ def _funnel_config(
         if count > 1:
             raise BadInput("named twice", field="hardware", value=device, remedy="name each device once")
     return FunnelConfig(
-        profiles=tuple(_load_profile(name) for name in acceptance),
+        profiles=tuple(load_profile(name) for name in acceptance),
         hardware=devices,
         target=model(names[0]),
         draft=model(names[1]),

@@ -15,6 +15,7 @@ from hypothesis import settings
 from specbook.cli import main
 
 settings.register_profile("specbook", derandomize=True, deadline=None, database=None)
+settings.register_profile("soak", max_examples=3000, deadline=None, database=None)
 settings.load_profile("specbook")
 
 

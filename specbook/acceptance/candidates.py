@@ -118,10 +118,10 @@ def draft_candidates(
     _check_same(profiles)
     points = {0: (1.0, MEASURED)}
     for profile in profiles:
-        _check_chain(profile)
+        check_chain(profile)
         points |= _measured_point(profile, points)
     if assume == "truncation":
-        longest = max(profiles, key=lambda profile: len(_marginal(profile) or []))
+        longest = max(profiles, key=lambda profile: len(marginal_by_position(profile) or []))
         points = _truncated_points(longest, max_draft_length) | points
     if len(points) == 1:
         raise BadInput(
@@ -153,7 +153,14 @@ def _check_same(profiles: Sequence[AcceptanceProfile]) -> None:
             )
 
 
-def _check_chain(profile: AcceptanceProfile) -> None:
+def check_chain(profile: AcceptanceProfile) -> None:
+    """Raise :class:`BadInput` if the profile is of a tree, or if nothing was ever accepted.
+
+    Examples
+    --------
+    >>> from specbook.acceptance.library import library_profile
+    >>> check_chain(library_profile("vllm-48892-mtp-k8"))
+    """
     if profile.tree is not None:
         raise BadInput(
             "this profile is of a tree drafter; its verify width and cost are not those of a chain",
@@ -161,7 +168,7 @@ def _check_chain(profile: AcceptanceProfile) -> None:
             value=profile.method,
             remedy="project a profile of a chain: the chain formula would be wrong here",
         )
-    positions = _marginal(profile)
+    positions = marginal_by_position(profile)
     never = profile.n_accepted_tokens == 0 or profile.mean_acceptance_length == 1.0
     if never or (positions and not any(positions)):
         raise BadInput(
@@ -172,8 +179,15 @@ def _check_chain(profile: AcceptanceProfile) -> None:
         )
 
 
-def _marginal(profile: AcceptanceProfile) -> list[float] | None:
-    """Marginal acceptance, from the conditional one where only that is known, up to the first position not seen."""
+def marginal_by_position(profile: AcceptanceProfile) -> list[float] | None:
+    """Marginal acceptance, from the conditional one where only that is known, up to the first position not seen.
+
+    Examples
+    --------
+    >>> values = {"evidence": "conditional", "conditional_acceptance": [0.5, 0.5, None]}
+    >>> marginal_by_position(AcceptanceProfile(**values))
+    [0.5, 0.25]
+    """
     if profile.marginal_acceptance is not None:
         return profile.marginal_acceptance
     if profile.conditional_acceptance is None:
@@ -183,7 +197,7 @@ def _marginal(profile: AcceptanceProfile) -> list[float] | None:
 
 
 def _measured_point(profile: AcceptanceProfile, points: dict[int, tuple[float, str]]) -> dict[int, tuple[float, str]]:
-    length, marginal = profile.draft_length, _marginal(profile)
+    length, marginal = profile.draft_length, marginal_by_position(profile)
     if not length:
         return {}
     if length in points:
@@ -196,7 +210,7 @@ def _measured_point(profile: AcceptanceProfile, points: dict[int, tuple[float, s
 
 
 def _truncated_points(profile: AcceptanceProfile, max_draft_length: int) -> dict[int, tuple[float, str]]:
-    marginal = _marginal(profile)
+    marginal = marginal_by_position(profile)
     if marginal is None:
         raise BadInput(
             "truncation needs acceptance by position, which this profile does not hold",
@@ -204,7 +218,8 @@ def _truncated_points(profile: AcceptanceProfile, max_draft_length: int) -> dict
             value=profile.evidence,
             remedy="leave --assume out, or bring a source with positions",
         )
-    origin = f"a profile at K = {profile.draft_length}" if profile.draft_length else "drafts of varying length"
+    measured = profile.draft_length
+    origin = f"a profile at K = {measured}" if measured else "drafts of unknown or varying length"
     return {
         length: (float(tokens_for_draft_length(length, marginal)), f"truncation of {origin}")
         for length in range(1, min(len(marginal), max_draft_length) + 1)

@@ -77,7 +77,7 @@ def acceptance_from_counts(rounds_by_drafted: Table) -> tuple[Floats, Floats]:
     [0.8        0.53333333] [0.8    0.6667]
     """
     used = {drafted: row for drafted, row in rounds_by_drafted.items() if sum(row)}
-    reached, survived = _risk_table(used)
+    reached, survived = risk_table(used)
     judged = (reached > 0) | (np.concatenate([[1], survived[:-1]])[: survived.size] == 0)
     n_positions = int(np.argmin(judged)) if not judged.all() else judged.size
     reached, survived = reached[:n_positions], survived[:n_positions]
@@ -88,8 +88,23 @@ def acceptance_from_counts(rounds_by_drafted: Table) -> tuple[Floats, Floats]:
     return np.cumprod(np.nan_to_num(conditional)), conditional
 
 
-def _risk_table(used: Table) -> tuple[Floats, Floats]:
-    """Rounds that reached each position, and those that accepted it; every row of ``used`` holds rounds."""
+def risk_table(used: Table) -> tuple[Floats, Floats]:
+    """Rounds that reached each position, and those that accepted it.
+
+    Parameters
+    ----------
+    used : mapping of int to sequence of int
+        Drafted tokens → number of rounds by accepted tokens; every row holds rounds.
+
+    Returns
+    -------
+    reached, survived : (longest,) ndarray of float64
+
+    Examples
+    --------
+    >>> risk_table({1: [0, 5], 2: [2, 1, 2]})
+    (array([10.,  3.]), array([8., 2.]))
+    """
     longest = max(used, default=0)
     reached, survived = np.zeros(longest), np.zeros(longest)
     for drafted, row in used.items():

@@ -35,6 +35,7 @@ class Provenance(BaseModel):
     format: str = Field(description="The reader that read it, or `published`.")
     n_requests: Count | None = None
     source: str | None = Field(default=None, description="Where the file or the figures were published.")
+    key: str | None = Field(default=None, description="Key of references.bib.")
 
 
 class TreeYield(BaseModel):
@@ -44,6 +45,26 @@ class TreeYield(BaseModel):
 
     depth_acceptance: list[Probability]
     n_nodes: Count | None = None
+
+
+Interval = tuple[Annotated[float, Field(allow_inf_nan=False)], Annotated[float, Field(allow_inf_nan=False)]]
+
+
+class Intervals(BaseModel):
+    """Lower and upper end of 95 % intervals from prompts drawn again with replacement."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: Literal["cluster bootstrap over prompts"] = "cluster bootstrap over prompts"
+    level: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.95
+    n_prompts: Annotated[int, Field(ge=2, le=2**53)]
+    n_replicates: Annotated[int, Field(ge=1, le=2**53)]
+    seed: Annotated[int, Field(ge=0, le=2**53)]
+    mean_acceptance_length: Interval
+    mean_acceptance_length_per_request: Interval | None = None
+    draft_acceptance_rate: Interval | None = None
+    marginal_acceptance: list[Interval] = Field([], description="One a position, up to the 32nd.")
+    conditional_acceptance: list[Interval | None] = Field([], description="Null where a resample never got there.")
 
 
 class AcceptanceProfile(BaseModel):
@@ -95,7 +116,9 @@ class AcceptanceProfile(BaseModel):
     tree: TreeYield | None = Field(
         None, description="Set for tree drafters, to which the chain formula does not apply."
     )
-    intervals: dict[str, list[Annotated[float, Field(allow_inf_nan=False)]]] | None = None
+    intervals: Intervals | None = Field(
+        None, description="95 % intervals over prompts; null where the source holds totals, or too few prompts."
+    )
     warnings: list[str] = []
     provenance: list[Provenance] = []
 
@@ -156,7 +179,7 @@ def profile_from_counts(
         mean_acceptance_length=1.0 + n_accepted / n_rounds if n_rounds else None,
         draft_acceptance_rate=n_accepted / n_drafted if n_drafted else None,
         marginal_acceptance=marginal.tolist(),
-        conditional_acceptance=_null_for_nan(conditional),
+        conditional_acceptance=null_for_nan(conditional),
         warnings=[*warnings, *note],
         **labels,
     )
@@ -197,13 +220,20 @@ def profile_from_accepted(
         n_accepted_tokens=n_accepted,
         mean_acceptance_length=1.0 + n_accepted / n_rounds,
         marginal_acceptance=marginal.tolist(),
-        conditional_acceptance=_null_for_nan(conditional_from_marginal(marginal)),
+        conditional_acceptance=null_for_nan(conditional_from_marginal(marginal)),
         warnings=list(warnings),
         **labels,
     )
 
 
-def _null_for_nan(values: Floats) -> list[float | None]:
+def null_for_nan(values: Floats) -> list[float | None]:
+    """A vector as JSON can carry it.
+
+    Examples
+    --------
+    >>> null_for_nan(np.array([0.8, np.nan]))
+    [0.8, None]
+    """
     return [None if np.isnan(value) else float(value) for value in values]
 
 

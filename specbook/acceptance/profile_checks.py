@@ -47,6 +47,7 @@ def check_profile(profile: AcceptanceProfile) -> None:
         _check_derived,
         _check_length,
         _check_identity,
+        _check_intervals,
     ):
         check(profile)
 
@@ -148,6 +149,17 @@ def _check_length(profile: AcceptanceProfile) -> None:
     if accepted is not None and rounds is not None and accepted > length * rounds:
         problem = f"{rounds} rounds of {length} drafts cannot accept that many"
         raise _impossible(problem, "n_accepted_tokens", accepted, "correct it or draft_length")
+
+
+def _check_intervals(profile: AcceptanceProfile) -> None:
+    intervals = profile.intervals
+    if intervals is None:
+        return
+    pairs = [intervals.mean_acceptance_length, *intervals.marginal_acceptance]
+    for lower, upper in pairs:
+        if lower > upper:
+            remedy = "the lower end comes first"
+            raise _impossible("ends before it begins", "intervals", [lower, upper], remedy)
 
 
 def _check_identity(profile: AcceptanceProfile) -> None:

@@ -180,6 +180,43 @@ def tokens_for_draft_length(draft_length: Any, marginal_acceptance: Any, xp: Any
     return total
 
 
+def draft_acceptance_rate(draft_length: Any, marginal_acceptance: Any, xp: Any = np) -> Any:
+    r"""Accepted ÷ drafted tokens when only the first ``draft_length`` positions of a vector are drafted.
+
+    It is the mean of the marginal acceptances that were drafted, so it falls with every further draft, even where each
+    one pays: rates at different draft lengths do not rank anything. Written over ``xp`` and under the same assumption
+    as :func:`tokens_for_draft_length`.
+
+    Parameters
+    ----------
+    draft_length : (...) array_like of int, or an expression
+        Number of drafted tokens K, at least 1.
+    marginal_acceptance : sequence of float, arrays or expressions
+        Probability that positions 1 to i are all accepted; one entry a position.
+    xp : namespace
+        Provides ``where``.
+
+    Returns
+    -------
+    (...) ndarray of float64, or an expression
+        In [0, 1].
+
+    Notes
+    -----
+    .. math:: \frac{E(K) - 1}{K} = \frac{1}{K} \sum_{i \le K} m_i
+
+    References
+    ----------
+    minefield2026
+
+    Examples
+    --------
+    >>> print(draft_acceptance_rate(np.array([1, 2]), [0.8, 0.4]).round(4))
+    [0.8 0.6]
+    """
+    return (tokens_for_draft_length(draft_length, marginal_acceptance, xp) - 1.0) / draft_length
+
+
 def tokens_distribution(conditional_acceptance: ArrayLike) -> Floats:
     r"""Distribution of the number of tokens one round yields.
 

@@ -5,12 +5,11 @@ Every word becomes a text node, so that a model name out of somebody's file cann
 
 from __future__ import annotations
 
-import html
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import polars as pl
 from docutils import nodes
@@ -18,47 +17,19 @@ from pydantic import BaseModel
 from sphinx.util.docutils import SphinxDirective
 
 from specbook import __version__
-from specbook.acceptance.library import library_names, library_profile
+from specbook.acceptance.library import published_sources
 from specbook.acceptance.profile import AcceptanceProfile
-from specbook.checks import printable
+from specbook.checks import BadInput, printable
 from specbook.display.roofline_charts import device_batch_chart
 from specbook.display.sphinx_charts import chart_node
+from specbook.display.sphinx_evidence import library_table, published_figures, readers_table
+from specbook.display.sphinx_nodes import Cell, bullets, folded, link, paragraph, table
 from specbook.files import schema_name, to_json
 from specbook.hardware.profile import Figure, HardwareProfile, catalogue_device, catalogue_names
 from specbook.roofline.model_spec import PRECISIONS, model, model_entry, model_names
 from specbook.roofline.space import design_space, n_configurations
 
 SCHEMAS: dict[str, type[BaseModel]] = {"acceptance": AcceptanceProfile, "hardware": HardwareProfile}
-Cell: TypeAlias = str | nodes.Node
-
-
-def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> nodes.Element:
-    """A table that scrolls sideways on a narrow screen; headings that begin with ``>`` align their column right."""
-    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in headings), cols=len(headings))
-    group += nodes.thead("", _row(headings, [heading.removeprefix(">") for heading in headings]))
-    group += nodes.tbody("", *(_row(headings, row) for row in rows))
-    return nodes.container("", nodes.table("", group), classes=["specbook-table"])
-
-
-def _row(headings: Sequence[str], cells: Sequence[Cell]) -> nodes.row:
-    entries = []
-    for heading, cell in zip(headings, cells, strict=True):
-        content = cell if isinstance(cell, nodes.Node) else nodes.Text(printable(cell))
-        classes = ["text-right"] if heading.startswith(">") else []
-        entries.append(nodes.entry("", nodes.paragraph("", "", content), classes=classes))
-    return nodes.row("", *entries)
-
-
-def _paragraph(text: str) -> nodes.paragraph:
-    return nodes.paragraph("", printable(text))
-
-
-def _bullets(lines: Iterable[str]) -> nodes.bullet_list:
-    return nodes.bullet_list("", *(nodes.list_item("", _paragraph(line)) for line in lines))
-
-
-def _link(text: str, url: str | None) -> nodes.Node:
-    return nodes.reference("", printable(text), refuri=url) if url and url.startswith("https://") else nodes.Text(text)
 
 
 def hardware_table() -> list[nodes.Element]:
@@ -78,7 +49,7 @@ def hardware_table() -> list[nodes.Element]:
         for device in devices
     ]
     sources = [row for device in devices for row in _sources(device)]
-    return [table(headings, rows), *_folded("The source of every figure", table(_SOURCE_HEADINGS, sources))]
+    return [table(headings, rows), *folded("The source of every figure", table(_SOURCE_HEADINGS, sources))]
 
 
 _SOURCE_HEADINGS = ("name", "figure", "source", "note")
@@ -96,11 +67,6 @@ def by_ridge_point(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: -catalogue_device(name).ridge_point_flops_per_byte if name in known else 0.0)
 
 
-def _folded(summary: str, content: nodes.Element) -> list[nodes.Element]:
-    opening = nodes.raw("", f"<details><summary>{html.escape(summary)}</summary>", format="html")
-    return [opening, content, nodes.raw("", "</details>", format="html")]
-
-
 def _sources(device: HardwareProfile) -> list[tuple[Cell, ...]]:
     figures: dict[str, Figure | None] = {
         "memory": device.memory_bytes,
@@ -112,7 +78,7 @@ def _sources(device: HardwareProfile) -> list[tuple[Cell, ...]]:
         "launch overhead": device.step_overhead_s,
     }
     return [
-        (device.name, label, _link(figure.source, figure.url), figure.note or "")
+        (device.name, label, link(figure.source, figure.url), figure.note or "")
         for label, figure in figures.items()
         if figure is not None
     ]
@@ -127,26 +93,12 @@ def models_table() -> list[nodes.Element]:
         spec, entry = model(name), model_entry(name)
         sizes = (spec.n_layers, spec.hidden_size, spec.n_heads, spec.n_kv_heads, spec.ffn_size)
         experts = f"{spec.n_experts_per_token} of {spec.n_experts}" if spec.n_experts > 1 else "–"
-        source = _link(entry["source"], entry["url"])
+        source = link(entry["source"], entry["url"])
         columns = (*(f"{size:,}" for size in sizes), experts, f"{spec.vocab_size:,}")
         rows.append((name, f"{spec.n_parameters / 1e9:.2f}", *columns, source))
     formats = [(name, f"{p.layer_bytes:.4f}", f"{p.head_bytes:.4f}", p.source) for name, p in PRECISIONS.items()]
     headings_formats = ("format", ">bytes per weight", ">in the output head", "source")
     return [table(headings, rows), nodes.rubric("", "Weight formats"), table(headings_formats, formats)]
-
-
-def library_table() -> list[nodes.Element]:
-    """The shipped acceptance profiles."""
-    headings = ("name", "target", "method", "domain", ">K", ">rounds", ">mean length", "source")
-    rows = []
-    for name in library_names():
-        profile = library_profile(name)
-        labels = (profile.target, profile.method, profile.domain, profile.draft_length)
-        rounds = f"{profile.n_rounds:,}" if profile.n_rounds else "–"
-        mean = f"{profile.mean_acceptance_length:.3f}" if profile.mean_acceptance_length else "–"
-        source = "; ".join(item.source or "" for item in profile.provenance)
-        rows.append((name, *("–" if label is None else str(label) for label in labels), rounds, mean, source))
-    return [table(headings, rows)]
 
 
 def space_table() -> list[nodes.Element]:
@@ -170,7 +122,7 @@ def schema_table(name: str) -> list[nodes.Element]:
     ]
     path = f"/_static/{schema_name(file_model).replace('/', '-')}.schema.json"
     where = f"JSON Schema of {schema_name(file_model)}, beside this book: {path.removeprefix('/')}"
-    return [table(("field", "type", "required", "meaning"), rows), _paragraph(where)]
+    return [table(("field", "type", "required", "meaning"), rows), paragraph(where)]
 
 
 def _kind(entry: dict[str, Any]) -> str:
@@ -190,7 +142,7 @@ def results_page(folder: Path) -> list[nodes.Element]:
     """What the funnel found, from ``results/``: sections for the chart, the best drafts, the boundaries, the notes."""
     path = folder / "summary.json"
     if not path.is_file():
-        return [nodes.note("", _paragraph("The funnel has not been run here yet: make book runs it."))]
+        return [nodes.note("", paragraph("The funnel has not been run here yet: make book runs it."))]
     summary = json.loads(path.read_text(encoding="utf-8"))
     config = summary["config"]
     contexts = config["contexts"]
@@ -200,12 +152,12 @@ def results_page(folder: Path) -> list[nodes.Element]:
         f"{min(config['batches'])} to {max(config['batches'])}, contexts {min(contexts):,} to {max(contexts):,} "
         f"tokens. Made by specbook {summary['specbook_version']}."
     )
-    answers = _answers(summary) if summary["best"] else [_paragraph("Nothing fits in the memory of these devices.")]
+    answers = _answers(summary) if summary["best"] else [paragraph("Nothing fits in the memory of these devices.")]
     return [
-        _paragraph(intro),
+        paragraph(intro),
         _gates(summary["gates"]),
         *answers,
-        _section("What these figures assume", [_bullets(summary["notes"])]),
+        _section("What these figures assume", [bullets(summary["notes"])]),
     ]
 
 
@@ -231,11 +183,11 @@ def _answers(summary: dict[str, Any]) -> list[nodes.Element]:
     domains = best["domain"].unique(maintain_order=True).to_list()
     shown = contexts[len(contexts) // 2]
     first, *others = [_chart(best, domain, shown) for domain in domains]
-    folded = _folded("The other domains", nodes.container("", *others)) if others else []
+    rest = folded("The other domains", nodes.container("", *others)) if others else []
     return [
-        _section(f"Best draft length by device and batch, {shown:,} tokens of context", [first, *folded]),
+        _section(f"Best draft length by device and batch, {shown:,} tokens of context", [first, *rest]),
         _section(f"By domain: batch {batch}, {shown:,} tokens of context", [_best(best, domains, batch, shown)]),
-        _section("Batches at which drafting pays, by context", [_paragraph(_RANGES), _boundaries(rows, contexts)]),
+        _section("Batches at which drafting pays, by context", [paragraph(_RANGES), _boundaries(rows, contexts)]),
     ]
 
 
@@ -304,9 +256,13 @@ def paying_range(row: dict[str, Any]) -> str:
 
 
 class SpecbookDirective(SphinxDirective):
-    """``{specbook}`` with hardware, models, library, space, results, schema-acceptance or schema-hardware."""
+    """``{specbook}`` with hardware, models, library, readers, space, results, schema-acceptance or schema-hardware.
+
+    ``{specbook} published KEY..`` shows the published figures of the sources with these keys of the bibliography.
+    """
 
     required_arguments = 1
+    optional_arguments = 16
 
     def run(self) -> list[nodes.Node]:
         """Make the nodes of the part that is named."""
@@ -314,6 +270,8 @@ class SpecbookDirective(SphinxDirective):
             "hardware": hardware_table,
             "models": models_table,
             "library": library_table,
+            "readers": readers_table,
+            "published": lambda: published_figures(self.arguments[1:] or list(published_sources())),
             "space": space_table,
             "results": lambda: results_page(Path(self.env.app.srcdir) / "results"),
             **{f"schema-{name}": partial(schema_table, name) for name in SCHEMAS},
@@ -323,7 +281,10 @@ class SpecbookDirective(SphinxDirective):
             raise self.error(f"unknown part {name!r}; one of {', '.join(parts)}")
         if name == "results":
             self.env.note_dependency(str(Path(self.env.app.srcdir) / "results" / "summary.json"))
-        return list(parts[name]())
+        try:
+            return list(parts[name]())
+        except BadInput as error:
+            raise self.error(str(error)) from None
 
 
 def _write_schemas(app: Any) -> None:

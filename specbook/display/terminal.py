@@ -2,50 +2,53 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich import box
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from specbook.acceptance.library import library_series, published_sources
 from specbook.acceptance.profile import AcceptanceProfile
-from specbook.checks import printable
+from specbook.display.tables import open_console, plain_table, safe_text, say
 from specbook.funnel import FunnelResult
 from specbook.hardware.profile import HardwareProfile
 from specbook.roofline.frontier import EVIDENCE
 from specbook.roofline.model_spec import ModelSpec
 
-# Wide enough for every table when nobody says how wide the output is, as in a pipe or a file.
-_WIDTH_OFF_TERMINAL = 120
 _NARROW, _MEDIUM = 86, 106
 
 
-def _console() -> Console:
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        return Console(highlight=False, markup=False, width=_WIDTH_OFF_TERMINAL)
-    return console
-
-
-def _text(value: object) -> Text:
-    """Text that the terminal shows and never acts on."""
-    return Text("–" if value is None else printable(str(value)))
-
-
-def say(text: str) -> None:
-    """Print one line, escaped."""
-    _console().print(_text(text), soft_wrap=True)
-
-
 def show_library(profiles: Mapping[str, AcceptanceProfile]) -> None:
+    """The names by source; profiles that differ in their draft length alone share a line."""
+    sources = {profile.provenance[0].key for profile in profiles.values()}
+    titles = {key: f"{title} ({key})" for key, title in published_sources().items() if key in sources}
+    for key, title in [(None, "Runs read from public files"), *titles.items()]:
+        names = [name for name, profile in profiles.items() if profile.provenance[0].key == key]
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        for short, members in library_series(names).items():
+            table.add_row(safe_text(f"  {short}"), safe_text(_in_brief([profiles[member] for member in members])))
+        say(title)
+        open_console().print(table)
+    say("Mean lengths, bonus token included; or acceptance by position, where they say conditional.")
+    say("specbook profile library NAME shows a profile; the beginning of a name lists all that begin like it.")
+
+
+def _in_brief(profiles: Sequence[AcceptanceProfile]) -> str:
+    first = profiles[0]
+    if first.mean_acceptance_length is None:
+        positions = first.conditional_acceptance or []
+        return "conditional " + " ".join("–" if value is None else f"{value:.2f}" for value in positions)
+    lengths = " ".join(f"{profile.mean_acceptance_length:.2f}" for profile in profiles)
+    return lengths if first.tree is None else f"{lengths} tree"
+
+
+def show_library_names(profiles: Mapping[str, AcceptanceProfile]) -> None:
     """One row a profile; on a narrow terminal without the labels that the names repeat."""
     columns = ["name", "target", "method", "domain", ">K", ">rounds", ">mean length"]
-    if _console().width < _MEDIUM:
+    if open_console().width < _MEDIUM:
         columns = [column for column in columns if column not in ("target", "domain")]
-    table = _table(*columns, title="acceptance library")
+    table = plain_table(*columns, title="acceptance library")
     for known, profile in profiles.items():
         cells = {
             "name": known,
@@ -56,15 +59,37 @@ def show_library(profiles: Mapping[str, AcceptanceProfile]) -> None:
             ">rounds": None if profile.n_rounds is None else f"{profile.n_rounds:,}",
             ">mean length": f"{profile.mean_acceptance_length:.3f}" if profile.mean_acceptance_length else None,
         }
-        table.add_row(*(_text(cells[column]) for column in columns))
-    _console().print(table)
+        table.add_row(*(safe_text(cells[column]) for column in columns))
+    open_console().print(table)
+
+
+def show_profiles(profiles: Mapping[str, AcceptanceProfile]) -> None:
+    """One row a profile: what it holds and how long its rounds are."""
+    columns = ("name", "evidence", ">K", ">rounds", ">prompts", ">mean length", "95 % interval")
+    table = plain_table(*columns, title="profiles")
+    for name, profile in profiles.items():
+        intervals, length = profile.intervals, profile.mean_acceptance_length
+        table.add_row(
+            safe_text(name),
+            safe_text(profile.evidence),
+            safe_text(profile.draft_length),
+            safe_text(None if profile.n_rounds is None else f"{profile.n_rounds:,}"),
+            safe_text(None if intervals is None else intervals.n_prompts),
+            safe_text(None if length is None else f"{length:.3f}"),
+            safe_text(None if intervals is None else _range(intervals.mean_acceptance_length)),
+        )
+    open_console().print(table)
+
+
+def _range(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:.3f} to {ends[1]:.3f}"
 
 
 def show_hardware(devices: Sequence[HardwareProfile]) -> None:
     """One row a device, scaled to readable units; full names only where there is room."""
     figures = (">memory GB", ">peak GB/s", ">sustained GB/s", ">16-bit TFLOP/s")
-    with_names = _console().width >= _MEDIUM
-    table = _table("name", *(["device"] if with_names else []), *figures, title="hardware")
+    with_names = open_console().width >= _MEDIUM
+    table = plain_table("name", *(["device"] if with_names else []), *figures, title="hardware")
     for device in devices:
         values = (
             device.memory_bytes.value / 1e9,
@@ -73,13 +98,14 @@ def show_hardware(devices: Sequence[HardwareProfile]) -> None:
             device.peak_flops_per_s.fp16.value / 1e12,
         )
         names = [device.name, device.device] if with_names else [device.name]
-        table.add_row(*map(_text, names), *(f"{value:,.0f}" for value in values))
-    _console().print(table)
+        table.add_row(*map(safe_text, names), *(f"{value:,.0f}" for value in values))
+    open_console().print(table)
 
 
 def show_models(specs: Sequence[ModelSpec]) -> None:
     """One row a model."""
-    table = _table("name", ">parameters (1e9)", ">layers", ">KV kB/token", ">experts", title="models, cache in 16 bits")
+    columns = ("name", ">parameters (1e9)", ">layers", ">KV kB/token", ">experts")
+    table = plain_table(*columns, title="models, cache in 16 bits")
     for spec in specs:
         experts = f"{spec.n_experts_per_token} of {spec.n_experts}" if spec.n_experts > 1 else "–"
         sizes = (
@@ -88,65 +114,55 @@ def show_models(specs: Sequence[ModelSpec]) -> None:
             f"{spec.kv_bytes_per_token() / 1e3:.0f}",
             experts,
         )
-        table.add_row(_text(spec.name), *sizes)
-    _console().print(table)
-
-
-# Columns that may break into lines when the terminal is narrow; names and numbers never do.
-_WRAPPING = {"device", "dropped", "target", ""}
-
-
-def _table(*columns: str, title: str | None = None) -> Table:
-    """A plain table; ``>`` before a heading aligns it to the right."""
-    caption = None if title is None else Text(printable(title))
-    table = Table(
-        title=caption,
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        title_style="bold",
-        pad_edge=False,
-        collapse_padding=True,
-    )
-    for column in columns:
-        heading = column.removeprefix(">")
-        wraps = heading in _WRAPPING
-        table.add_column(
-            heading, justify="right" if column.startswith(">") else "left", no_wrap=not wraps, overflow="fold"
-        )
-    return table
+        table.add_row(safe_text(spec.name), *sizes)
+    open_console().print(table)
 
 
 def show_profile(profile: AcceptanceProfile) -> None:
     """Labels, totals and acceptance by position."""
-    console = _console()
-    facts = _table("", "")
+    console = open_console()
+    facts = plain_table("", "")
     facts.show_header = False
     for label in ("target", "drafter", "method", "domain", "temperature", "draft_length", "evidence"):
-        facts.add_row(label, _text(getattr(profile, label)))
+        facts.add_row(label, safe_text(getattr(profile, label)))
     for label in ("n_rounds", "n_drafted_tokens", "n_accepted_tokens"):
         value = getattr(profile, label)
-        facts.add_row(label, _text(None if value is None else f"{value:,}"))
+        facts.add_row(label, safe_text(None if value is None else f"{value:,}"))
     for label in ("mean_acceptance_length", "mean_acceptance_length_per_request", "draft_acceptance_rate"):
-        value = getattr(profile, label)
-        facts.add_row(label, _text(None if value is None else f"{value:.4f}"))
+        facts.add_row(
+            label, safe_text(_with_interval(getattr(profile, label), getattr(profile.intervals, label, None)))
+        )
+    if profile.intervals is not None:
+        facts.add_row("intervals", safe_text(f"95 %, {profile.intervals.method} ({profile.intervals.n_prompts:,})"))
     console.print(facts)
-    marginal, conditional = profile.marginal_acceptance or [], profile.conditional_acceptance or []
-    if marginal or conditional:
-        console.print(_positions(marginal, conditional))
+    if profile.marginal_acceptance or profile.conditional_acceptance:
+        console.print(_positions(profile))
+
+
+def _with_interval(value: float | None, ends: tuple[float, float] | None) -> str | None:
+    if value is None:
+        return None
+    return f"{value:.4f}" if ends is None else f"{value:.4f} ({ends[0]:.4f} to {ends[1]:.4f})"
 
 
 _SHOWN_POSITIONS = 12
 
 
-def _positions(marginal: Sequence[float], conditional: Sequence[float | None]) -> Table:
+def _positions(profile: AcceptanceProfile) -> Table:
+    marginal, conditional = profile.marginal_acceptance or [], profile.conditional_acceptance or []
+    intervals = [] if profile.intervals is None else profile.intervals.marginal_acceptance
     n_positions = max(len(marginal), len(conditional))
     title = "acceptance by position" + (
         f" (first {_SHOWN_POSITIONS} of {n_positions})" if n_positions > _SHOWN_POSITIONS else ""
     )
-    table = _table(">position", ">marginal", ">conditional", title=title)
+    columns = [">position", ">marginal", *(["95 % interval"] if intervals else []), ">conditional"]
+    table = plain_table(*columns, title=title)
     for index in range(min(n_positions, _SHOWN_POSITIONS)):
         cells = [vector[index] if index < len(vector) else None for vector in (marginal, conditional)]
-        table.add_row(str(index + 1), *(_text(None if cell is None else f"{cell:.4f}") for cell in cells))
+        shown = [safe_text(None if cell is None else f"{cell:.4f}") for cell in cells]
+        if intervals:
+            shown.insert(1, safe_text(_range(intervals[index]) if index < len(intervals) else None))
+        table.add_row(str(index + 1), *shown)
     return table
 
 
@@ -157,20 +173,20 @@ def show_ranking(result: FunnelResult, top: int) -> None:
     title = (
         f"{device.device}: {config.target.name} {config.precision} with {config.draft.name} {config.draft_precision}"
     )
-    width = _console().width
+    width = open_console().width
     left_out = (_ONLY_WIDE if width < _MEDIUM else set()) | (_ONLY_MEDIUM if width < _NARROW else set())
     columns = [column for column in _RANKING if column not in left_out]
     if result.ranking["domain"].null_count() == result.ranking.height:
         columns.remove("domain")
-    table = _table(*columns, title=title)
+    table = plain_table(*columns, title=title)
     cell: object = None
     for row in result.ranking.iter_rows(named=True):
         place = tuple(row[name] for name in (*EVIDENCE, "context", "batch"))
         first, cell = place != cell, place
         if first or (row["rank"] is not None and row["rank"] <= top):
             cells = _ranking_cells(row, first)
-            table.add_row(*(_text(cells[column]) for column in columns))
-    _console().print(table)
+            table.add_row(*(safe_text(cells[column]) for column in columns))
+    open_console().print(table)
     _show_break_even(result)
     show_notes(result)
 
@@ -238,11 +254,11 @@ def paying_batches(row: Mapping[str, Any]) -> str:
 
 def show_gates(result: FunnelResult) -> None:
     """How many configurations entered and left each stage, and why."""
-    table = _table("stage", ">entered", ">left", "dropped", title="funnel")
+    table = plain_table("stage", ">entered", ">left", "dropped", title="funnel")
     for gate in result.gates:
         reasons = "; ".join(f"{count:,} {reason}" for reason, count in gate.dropped.items() if count)
-        table.add_row(gate.stage, f"{gate.entered:,}", f"{gate.left:,}", _text(reasons or "–"))
-    _console().print(table)
+        table.add_row(gate.stage, f"{gate.entered:,}", f"{gate.left:,}", safe_text(reasons or "–"))
+    open_console().print(table)
 
 
 def show_notes(result: FunnelResult) -> None:

@@ -13,12 +13,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from specbook.acceptance.candidates import DraftCandidates
+from specbook.acceptance.cycle_sweep import SweepConfig, sweep_cycles
+from specbook.acceptance.intervals import resampled_sums
 from specbook.acceptance.readers import import_profile
 from specbook.hardware.profile import catalogue_device, catalogue_names
 from specbook.roofline.grid import GridConfig, evaluate_grid, project
@@ -98,6 +101,70 @@ def reader_rows() -> Iterator[Row]:
     yield "reader of JSON Lines, streamed", "", f"{rate:.0f} MB/s"
 
 
+def rounds_rows() -> Iterator[Row]:
+    """Yield how long a million recorded rounds take, in the two forms that hold every round."""
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, record in (("Spec-Bench", _spec_bench_record), ("vLLM, per step", _vllm_record)):
+            path = Path(folder) / "rounds.jsonl"
+            accepted = rng.integers(0, 4, size=(8000, 125))
+            path.write_text("".join(f"{json.dumps(record(row.tolist()))}\n" for row in accepted), encoding="utf-8")
+            seconds = median_ms(lambda path=path: import_profile([path]), n_runs=3) / 1e3
+            yield f"1,000,000 recorded rounds read and profiled ({name})", "≤ 2 s", f"{seconds:.2f} s"
+
+
+def _spec_bench_record(accepted: list[int]) -> dict[str, Any]:
+    return {
+        "category": "qa",
+        "model_id": "m-sps-float16-temp-0.0",
+        "choices": [{"accept_lengths": [1 + a for a in accepted]}],
+    }
+
+
+def _vllm_record(accepted: list[int]) -> dict[str, Any]:
+    histogram = np.bincount(accepted, minlength=4).tolist()
+    steps = {"per_step_accepted": accepted, "per_step_drafted": [3] * len(accepted)}
+    return {"model": "m", "speculative_decoding": {"acceptance_histogram": histogram, **steps}}
+
+
+# Reads a file in a process of its own and prints the largest memory that the process ever held.
+_PEAK = """
+import resource, sys
+from pathlib import Path
+from specbook.acceptance.readers import import_profile
+import_profile([Path(sys.argv[1])])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def memory_rows() -> Iterator[Row]:
+    """Yield the memory that a file of 1 GiB takes, and the time."""
+    line = json.dumps(_spec_bench_record([2, 0, 1, 3] * 30) | {"turns": ["x" * 2500]}) + "\n"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "answers.jsonl"
+        with path.open("w", encoding="utf-8") as stream:
+            for _ in range(2**30 // len(line) + 1):
+                stream.write(line)
+        start = time.perf_counter()
+        peak = subprocess.run([sys.executable, "-c", _PEAK, str(path)], check=True, capture_output=True, text=True)
+        seconds = time.perf_counter() - start
+    yield "JSON Lines of 1 GiB: largest memory", "≤ 300 MiB", f"{int(peak.stdout) / 2**20:.0f} MiB"
+    yield "JSON Lines of 1 GiB: time", "", f"{seconds:.0f} s"
+
+
+def bootstrap_rows() -> Iterator[Row]:
+    """Yield the bootstrap of a thousand prompts with eight positions."""
+    rows = np.random.default_rng(0).random((1000, 20))
+    seconds = median_ms(lambda: resampled_sums(rows, 10_000, np.random.default_rng(1)), n_runs=5) / 1e3
+    yield "10,000 bootstrap replicates over 1,000 prompts", "≤ 1 s", f"{seconds:.2f} s"
+
+
+def cycles_rows() -> Iterator[Row]:
+    """Yield the sweep of the cycle simulator."""
+    seconds = median_ms(lambda: sweep_cycles(SweepConfig()), n_runs=3) / 1e3
+    yield "cycles-sweep, 576 configurations", "≤ 10 s", f"{seconds:.1f} s"
+
+
 def page_rows() -> Iterator[Row]:
     """Yield the reaction of the published Explorer to a slider."""
     with served(ROOT / "_build" / "html") as site, browser() as chrome:
@@ -140,7 +207,18 @@ def main() -> None:
     table.add_column("what")
     table.add_column("promised", justify="right")
     table.add_column("measured", justify="right")
-    for rows in (grid_rows, reader_rows, page_rows, notebook_rows, build_rows):
+    parts = (
+        grid_rows,
+        reader_rows,
+        rounds_rows,
+        memory_rows,
+        bootstrap_rows,
+        cycles_rows,
+        page_rows,
+        notebook_rows,
+        build_rows,
+    )
+    for rows in parts:
         for row in rows():
             table.add_row(*row)
     Console(width=100).print(table)

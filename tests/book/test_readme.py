@@ -24,10 +24,17 @@ def _commands(block: str) -> list[tuple[list[str], list[str]]]:
     return found
 
 
-def test_readme_example_prints_what_is_shown(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+SHOWN = [block for block in BLOCKS if any(shown for _, shown in _commands(block))]
+
+
+def test_readme_shows_the_output_of_two_examples() -> None:
+    assert len(SHOWN) == 2
+
+
+@pytest.mark.parametrize("block", SHOWN)
+def test_readme_example_prints_what_is_shown(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: str) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)
-    (block,) = [block for block in BLOCKS if "library/examples" in block]
     for words, shown in _commands(block):
         arguments = [str(ROOT / word) if word.startswith("specbook/") else word for word in words[1:]]
         outcome = cli(*arguments)
@@ -37,7 +44,8 @@ def test_readme_example_prints_what_is_shown(cli, tmp_path: Path, monkeypatch: p
             assert [line for line in shown if line.strip()] == [
                 line for line in printed if line.strip("─ ") or "─" in line
             ]
-    assert (tmp_path / "projection.parquet").is_file()
+        for name in [word for word in words if word.endswith((".json", ".parquet")) and "/" not in word]:
+            assert (tmp_path / name).is_file()
 
 
 def test_readme_names_only_targets_that_make_has() -> None:

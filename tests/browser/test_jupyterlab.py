@@ -68,7 +68,7 @@ def _open(window: Chrome, lab: str, name: str) -> None:
     wait_until(window, "document.querySelectorAll('.jp-Notebook .jp-Cell').length > 20", 90)
 
 
-@pytest.mark.parametrize("name", ["01_acceptance", "06_roofline"])
+@pytest.mark.parametrize("name", ["01_acceptance", "02_draft_models", "06_roofline"])
 def test_jupyterlab_draws_stored_charts_and_stays_responsive(window: Chrome, lab: str, name: str) -> None:
     _open(window, lab, name)
     wait_until(

@@ -15,9 +15,11 @@ PAGES = [
     "book/doctrine/combinatorial_trap.html",
     "book/doctrine/decoupling.html",
     "notebooks/01_acceptance.html",
+    "notebooks/02_draft_models.html",
     "notebooks/06_roofline.html",
     "book/results.html",
     "book/how-to/bring_your_acceptance.html",
+    "book/how-to/acceptance_files.html",
     "book/how-to/file_formats.html",
     "book/catalogue.html",
     "book/notation.html",
@@ -70,7 +72,9 @@ def test_page_on_a_phone_is_not_wider_than_the_screen(phone: Chrome, site: str, 
     assert phone.execute_script(wide) == 0
 
 
-@pytest.mark.parametrize("page", ["book/notation.html", "book/how-to/file_formats.html"])
+@pytest.mark.parametrize(
+    "page", ["book/notation.html", "book/how-to/acceptance_files.html", "book/how-to/file_formats.html"]
+)
 def test_page_on_a_phone_keeps_names_in_tables_whole(phone: Chrome, site: str, page: str) -> None:
     open_page(phone, f"{site}/{page}")
     broken = (

@@ -13,8 +13,9 @@ import polars as pl
 import pytest
 
 from specbook import __version__
-from specbook.acceptance.library import example_file, library_names
+from specbook.acceptance.library import example_file, library_names, library_series
 from specbook.acceptance.profile import AcceptanceProfile, profile_from_counts, read_profile, write_profile
+from specbook.acceptance.readers import FORMATS
 from specbook.hardware.profile import catalogue_device, catalogue_names
 from specbook.roofline.model_spec import model_names
 
@@ -69,13 +70,13 @@ def _unchanged(out: Path) -> None:
 
 BAD_SOURCES = {
     "truncated": (json.dumps(VLLM)[:40], "is not complete JSON"),
-    "text": ("hello", "is not complete JSON"),
-    "nul": (b"\x00" * 64, "is not complete JSON"),
+    "text": ("hello", "'hello': holds no record of a known format ("),
+    "nul": (b"\x00" * 64, "holds bytes that are no text"),
     "latin-1": (b'{"model": "\xe9"}', "is not UTF-8 text"),
     "nested": ("[" * 200_000, "is nested too deeply"),
     "empty": (b"", "is empty"),
-    "blank": ("\n \n", "is not complete JSON"),
-    "no known format": ({"loss": 0.1}, "['loss']: holds no record of a known format (vllm-per-request, spec-bench)"),
+    "blank": ("\n \n", "holds only blanks"),
+    "no known format": ({"loss": 0.1}, "['loss']: holds no record of a known format ("),
     "string count": (VLLM | {"acceptance_histogram": ["1", 1, 2]}, "acceptance_histogram[0] = '1': must be a whole"),
     "float count": (VLLM | {"acceptance_histogram": [1.5, 1, 2]}, "acceptance_histogram[0] = 1.5: must be a whole"),
     "boolean count": (VLLM | {"acceptance_histogram": [True, 1, 2]}, "acceptance_histogram[0] = True: must be"),
@@ -126,8 +127,15 @@ def test_profile_show_of_500_mb_is_refused(cli, tmp_path: Path):
     _one_line(cli("profile", "show", source), f"{source}: one JSON document of 500 MB, over the limit of 67 MB; ")
 
 
-def test_profile_import_directory_is_one_line(cli, tmp_path: Path, out: Path):
-    _one_line(cli("profile", "import", tmp_path, "--out", out / "old.json"), f"{tmp_path}: is a directory; ")
+def test_profile_import_folder_without_a_file_is_one_line(cli, tmp_path: Path, out: Path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    _one_line(cli("profile", "import", empty, "--out", out / "old.json"), f"{empty}: the folder holds no file; ")
+    _unchanged(out)
+
+
+def test_profile_import_folder_that_holds_the_output_is_one_line(cli, tmp_path: Path, out: Path):
+    _one_line(cli("profile", "import", tmp_path, "--out", out / "old.json"), "is one of the files to read; ")
     _unchanged(out)
 
 
@@ -254,7 +262,7 @@ def test_profile_show_json_is_the_file(cli, save):
 def test_profile_library_lists_every_profile(cli):
     outcome = cli("profile", "library")
     assert outcome.code == 0
-    assert all(name in outcome.out for name in library_names())
+    assert all(name in outcome.out for name in library_series(library_names()))
     assert list(json.loads(cli("profile", "library", "--json").out)) == library_names()
 
 
@@ -408,7 +416,7 @@ def test_project_unknown_draft_length_needs_the_assumption(cli, out: Path):
     _unchanged(out)
     assert cli(*_project(out / "t.parquet", "--assume", "truncation", acceptance=acceptance)).code == 0
     assumed = pl.read_parquet(out / "t.parquet").filter(pl.col("draft_length") > 0)["acceptance_assumption"].unique()
-    assert assumed.to_list() == ["truncation of drafts of varying length"]
+    assert assumed.to_list() == ["truncation of drafts of unknown or varying length"]
 
 
 def test_project_run_without_speculation_says_so(cli, save, out: Path):
@@ -549,7 +557,6 @@ def test_profile_written_by_the_package_is_shown(cli, tmp_path: Path):
     [
         (("nope",), "No such command 'nope'"),
         (("project",), "Missing option '--acceptance'"),
-        (("profile", "import", "x.json", "--out", "y.json", "--format", "csv"), "--format"),
         (("project", "--top", "0"), "--top"),
     ],
 )
@@ -617,3 +624,32 @@ def test_path_that_the_system_refuses_is_one_line_about_the_path(cli, out: Path)
     _one_line(outcome, "xxx", "file name too long")
     assert "cannot write the output" not in outcome.err
     _unchanged(out)
+
+
+def test_profile_import_unknown_format_lists_the_known_ones(cli, out: Path):
+    outcome = cli("profile", "import", example_file("spec-bench.jsonl"), "--format", "csv", "--out", out / "p.json")
+    _one_line(outcome, "--format = 'csv': no such format; one of auto, ", *FORMATS)
+    _unchanged(out)
+
+
+def test_profile_import_into_a_folder_writes_one_profile_each(cli, out: Path):
+    folder = out / "profiles"
+    outcome = cli("profile", "import", example_file("spec-bench.jsonl"), "--out", f"{folder}/")
+    assert outcome.code == 0
+    assert _names(folder) == ["coding.json", "writing.json"]
+    assert "wrote 2 profiles into" in outcome.out
+    assert {read_profile(folder / name).domain for name in _names(folder)} == {"coding", "writing"}
+
+
+def test_profile_import_into_a_folder_prints_an_object_of_profiles(cli, out: Path):
+    outcome = cli("profile", "import", example_file("spec-bench.jsonl"), "--out", f"{out / 'profiles'}/", "--json")
+    document = json.loads(outcome.out)
+    assert {name: profile["domain"] for name, profile in document.items()} == {"coding": "coding", "writing": "writing"}
+
+
+def test_profile_import_only_keeps_what_it_names(cli, out: Path):
+    source = example_file("spec-bench.jsonl")
+    assert cli("profile", "import", source, "--only", "domain=coding", "--out", out / "p.json").code == 0
+    assert read_profile(out / "p.json").domain == "coding"
+    _one_line(cli("profile", "import", source, "--only", "coding", "--out", out / "old.json"), "is no NAME=VALUE; ")
+    assert (out / "old.json").read_text() == "old"

@@ -54,7 +54,7 @@ def test_run_funnel_notes_name_every_assumption():
     result = run_funnel(VARIED)
     notes = " | ".join(result.notes)
     assert "ideal roofline" in result.notes[0]
-    assert "truncation of drafts of varying length" in notes
+    assert "truncation of drafts of unknown or varying length" in notes
     assert "no launch overhead is known, so none is counted, on genoa" in notes
 
 

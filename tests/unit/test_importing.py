@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import FORMATS, ImportOptions, import_profile
+from specbook.acceptance.readers import FORMATS, ImportOptions, import_profile, import_profiles
 from specbook.checks import BadInput
 
+KNOWN = ", ".join(FORMATS)
 MODEL_ID = "m-sps-68m-float16-temp-0.0"
 
 
@@ -117,7 +119,7 @@ def test_import_profile_empty_list_is_no_rounds(save):
 
 @pytest.mark.parametrize("content", ['{"a": 1}', "[1, 2]", '"text"', "3", '{"choices": []}', '{"metrics": {}}'])
 def test_import_profile_unknown_format_is_refused_with_the_known_ones(save, content: str):
-    with pytest.raises(BadInput, match=r"holds no record of a known format \(vllm-per-request, spec-bench\); see the"):
+    with pytest.raises(BadInput, match=rf"holds no record of a known format \({KNOWN}\); see the"):
         import_profile([save("a.json", content)])
 
 
@@ -133,26 +135,29 @@ def test_import_profile_stated_format_refuses_the_other(save):
         import_profile([path], ImportOptions(format="vllm-per-request"))
 
 
-def test_formats_are_named_as_on_the_command_line():
-    assert list(FORMATS) == ["vllm-per-request", "spec-bench"]
+def test_formats_have_names_of_their_own():
+    assert list(FORMATS) == [reader.NAME for reader in FORMATS.values()]
+    assert len(FORMATS) > 1
 
 
 def test_import_profile_categories_keep_only_theirs(save):
     path = save("a.jsonl", [_answer([3], "math"), _answer([1], "qa"), _answer([2], "rag")])
-    profile = import_profile([path], ImportOptions(categories=("math", "rag")))
+    profile = import_profile([path], ImportOptions(only={"domain": ("math", "rag")}))
     assert profile.rounds_by_accepted == [0, 1, 1]
     assert profile.domain == "mixed"
-    assert import_profile([path], ImportOptions(categories=("math",))).domain == "math"
+    assert import_profile([path], ImportOptions(only={"domain": ("math",)})).domain == "math"
 
 
 def test_import_profile_category_that_is_not_there_is_named(save):
-    with pytest.raises(BadInput, match="no rounds of category code: "):
-        import_profile([save("a.jsonl", [_answer([3])])], ImportOptions(categories=("code",)))
+    with pytest.raises(BadInput, match="no rounds of domain code: "):
+        import_profile([save("a.jsonl", [_answer([3])])], ImportOptions(only={"domain": ("code",)}))
 
 
 def test_import_profile_disagreeing_targets_are_refused(save):
     path = save("a.jsonl", [_answer([3], model_id="m1"), _answer([3], model_id="m2")])
-    with pytest.raises(BadInput, match=r"target: requests disagree: m1, m2; import them apart, or pass --target"):
+    with pytest.raises(
+        BadInput, match=r"target: requests disagree: m1, m2; keep one with --only target=…, .*, or pass --target"
+    ):
         import_profile([path])
     assert import_profile([path], ImportOptions(labels={"target": "m"})).target == "m"
 
@@ -174,7 +179,7 @@ def test_import_profile_stated_draft_length_makes_counts(save):
     assert (profile.evidence, profile.draft_length) == ("counts", 4)
     assert profile.rounds_by_drafted == {"4": [1, 0, 1, 0, 0]}
     assert profile.n_drafted_tokens == 8
-    assert profile.warnings[-1] == "stated at import, not by the source: draft_length = 4"
+    assert "stated at import, not by the source: draft_length = 4" in profile.warnings
 
 
 def test_import_profile_stated_draft_length_shorter_than_a_round_is_refused(save):
@@ -284,3 +289,124 @@ def test_import_profile_chain_of_a_serving_engine_is_no_tree(save):
     profile = import_profile([path], ImportOptions(labels={"method": "eagle"}))
     assert profile.tree is None
     assert any("late positions are lower bounds" in warning for warning in profile.warnings)
+
+
+def _labelled(lengths: list[int], target: str = "m", temperature: str = "0.0", category: str = "qa") -> dict[str, Any]:
+    return _answer(lengths, category, f"{target}-sps-d-float16-temp-{temperature}")
+
+
+def test_import_profiles_one_for_each_thing_that_was_measured(save):
+    path = save("a.jsonl", [_labelled([3]), _labelled([2]), _labelled([2], "n"), _labelled([1, 1], temperature="1.0")])
+    profiles = import_profiles([path])
+    assert {name: profile.n_rounds for name, profile in profiles.items()} == {"m-t0.0": 2, "n-t0.0": 1, "m-t1.0": 2}
+    assert profiles["m-t1.0"].temperature == 1.0
+
+
+def test_import_profiles_of_one_thing_is_one_profile(save):
+    path = save("a.jsonl", [_labelled([3]), _labelled([2])])
+    assert import_profiles([path]) == {"acceptance": import_profile([path])}
+
+
+def test_import_profiles_names_are_fit_for_files_and_differ(save):
+    path = save("a.jsonl", [_labelled([3], "A/b c"), _labelled([3], "a b/c"), _labelled([3], "..")])
+    assert list(import_profiles([path])) == ["a-b-c", "a-b-c-2", "unnamed"]
+
+
+def test_import_profiles_stated_label_puts_records_together(save):
+    path = save("a.jsonl", [_labelled([3], "m"), _labelled([2], "n")])
+    assert list(import_profiles([path], ImportOptions(labels={"target": "m"}))) == ["acceptance"]
+
+
+def test_import_profiles_split_by_configured_draft_length(save):
+    records = [_vllm([1, 1], num_spec_tokens=1, num_draft_tokens=2), _vllm([1, 1, 2], num_spec_tokens=2)]
+    assert list(import_profiles([save("a.jsonl", records)])) == ["k1", "k2"]
+
+
+def test_import_profiles_each_names_only_its_own_files(save):
+    paths = [save("a.jsonl", [_labelled([3], "m")]), save("b.jsonl", [_labelled([3], "n")])]
+    profiles = import_profiles(paths)
+    assert [[origin.file for origin in profile.provenance] for profile in profiles.values()] == [
+        ["a.jsonl"],
+        ["b.jsonl"],
+    ]
+
+
+def test_import_profiles_too_many_are_refused(save):
+    path = save("a.jsonl", [_answer([2], f"c{index}") for index in range(5000)])
+    with pytest.raises(BadInput, match=r"more than 4096 profiles; .*--domain"):
+        import_profiles([path])
+
+
+def test_import_profile_folder_is_searched_and_strangers_are_named(save, tmp_path: Path):
+    save("a.jsonl", [_labelled([3])])
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "b.jsonl").write_text(json.dumps(_labelled([1])) + "\n")
+    (tmp_path / ".hidden.jsonl").write_text(json.dumps(_labelled([1], "other")) + "\n")
+    save("notes.md", "# Notes\n")
+    save("picture.png", b"\x89PNG\r\n\x1a\n\x00\x00")
+    save("config.json", {"num_layers": 3})
+    profile = import_profile([tmp_path])
+    assert profile.n_rounds == 2
+    note = "3 files are no acceptance files and were left out: config.json, notes.md, picture.png"
+    assert note in profile.warnings
+
+
+def test_import_profile_broken_file_of_a_folder_is_refused(save, tmp_path: Path):
+    save("a.jsonl", [_labelled([3])])
+    save("b.jsonl", [_vllm([1, 1], num_draft_tokens=0)])
+    with pytest.raises(BadInput, match=r"b\.jsonl"):
+        import_profile([tmp_path])
+
+
+def test_import_profile_pattern_is_expanded(save, tmp_path: Path):
+    save("a1.jsonl", [_labelled([3])])
+    save("a2.jsonl", [_labelled([2])])
+    save("b.jsonl", [_labelled([1], "other")])
+    assert import_profile([tmp_path / "a*.jsonl"]).n_rounds == 2
+    with pytest.raises(BadInput, match="no file matches the pattern"):
+        import_profile([tmp_path / "c*.jsonl"])
+
+
+def test_import_profile_file_whose_name_looks_like_a_pattern_is_a_file(save):
+    assert import_profile([save("a[1].jsonl", [_labelled([3])])]).n_rounds == 1
+
+
+def test_import_profile_named_stranger_is_refused(save):
+    with pytest.raises(BadInput, match="known format"):
+        import_profile([save("a.jsonl", [_labelled([3])]), save("notes.md", "# Notes\n")])
+
+
+def test_import_profile_two_formats_of_one_run_are_refused(save):
+    paths = [save("a.json", _vllm([1, 1])), save("b.jsonl", [_answer([2], model_id="m")])]
+    labels = {"target": "m", "domain": "qa"}
+    with pytest.raises(BadInput, match="spec-bench and vllm-per-request may hold the same rounds twice; keep one kind"):
+        import_profile(paths, ImportOptions(labels=labels))
+
+
+def test_import_profile_only_unknown_label_is_refused():
+    with pytest.raises(BadInput, match=r"--only = 'batch': no such label; one of target, .*, run"):
+        ImportOptions(only={"batch": ("1",)})
+
+
+def test_import_profile_intervals_come_from_ten_prompts_on(save):
+    records = [_labelled([3, 1, 2][: 1 + index % 3]) for index in range(12)]
+    assert import_profile([save("few.jsonl", records[:9])]).intervals is None
+    profile = import_profile([save("a.jsonl", records)])
+    intervals = profile.intervals
+    assert intervals is not None
+    assert (intervals.n_prompts, intervals.n_replicates, intervals.seed) == (12, 2000, 0)
+    lower, upper = intervals.mean_acceptance_length
+    assert lower < (profile.mean_acceptance_length or 0) < upper
+    assert len(intervals.marginal_acceptance) == len(profile.marginal_acceptance or [])
+
+
+def test_import_profile_too_few_prompts_say_so(save):
+    profile = import_profile([save("a.jsonl", [_labelled([3])] * 3)])
+    assert "3 prompts, fewer than 10: no intervals" in profile.warnings
+
+
+def test_import_profile_answers_to_one_question_are_one_prompt(save):
+    records = [_labelled([3, 1]) | {"question_id": index % 11} for index in range(33)]
+    intervals = import_profile([save("a.jsonl", records)]).intervals
+    assert intervals is not None
+    assert intervals.n_prompts == 11

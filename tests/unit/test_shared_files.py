@@ -91,7 +91,7 @@ def test_real_domains_add_up_to_the_whole_run(imported: dict[str, AcceptanceProf
     domains = ("translation", "summarization", "qa", "math_reasoning", "rag")
     conversation = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
     parts = [
-        import_profile([FOLDER / name], ImportOptions(categories=kept))
+        import_profile([FOLDER / name], ImportOptions(only={"domain": kept}))
         for kept in (*((d,) for d in domains), conversation)
     ]
     assert sum(part.n_rounds or 0 for part in parts) == imported[name].n_rounds

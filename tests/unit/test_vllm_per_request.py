@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from specbook.acceptance.readers.requests import RequestCounts
-from specbook.acceptance.readers.vllm_per_request import dense, read, recognises
+from specbook.acceptance.readers.observation import Observation
+from specbook.acceptance.readers.vllm_per_request import WARNINGS, dense, read, recognises
 from specbook.checks import BadInput
 
 SUMMARY: dict[str, Any] = {
@@ -26,7 +26,7 @@ def _without(*names: str, **changes: Any) -> dict[str, Any]:
     return {key: value for key, value in (SUMMARY | changes).items() if key not in names}
 
 
-def _one(record: Any) -> RequestCounts:
+def _one(record: Any) -> Observation:
     (request,) = read(record, "a")
     return request
 
@@ -44,6 +44,9 @@ def _one(record: Any) -> RequestCounts:
         ({"metrics": {"ttft": 1}}, False),
         ({"metrics": None}, False),
         ({"acceptance_histogram": [1]}, False),
+        ({"speculative_decoding": None}, True),
+        ({"speculative_decoding": {"method": "eagle", "num_speculative_tokens": 3}}, False),
+        ({"speculative_decoding": "eagle"}, False),
         ({}, False),
         ([SUMMARY], False),
         (3, False),
@@ -136,6 +139,27 @@ def test_read_totals_that_prove_nothing_give_no_table(statistics: dict[str, Any]
     assert _one(statistics).by_drafted is None
 
 
+def test_read_null_bound_under_a_schedule_keeps_the_table():
+    """Trap: K varied by batch size, down to 0; null is no draft length, and never 0."""
+    table = {"0": [3], "1": [0, 2], "2": [1, 1, 2]}
+    statistics = _without("draft_acceptance_rate", num_spec_tokens=None, acceptance_histogram=[4, 3, 2])
+    statistics |= {"acceptance_histogram_by_draft_length": table, "num_spec_steps": 9, "num_draft_tokens": 10}
+    statistics |= {"num_accepted_draft_tokens": 7, "mean_acceptance_length": 1.778}
+    request = _one(statistics)
+    assert request.by_drafted == {0: [3], 1: [0, 2], 2: [1, 1, 2]}
+    assert request.labels == {}
+
+
+def test_read_tokens_that_a_grammar_struck_out_leave_no_table():
+    """Trap: vLLM subtracts them from the drafted tokens, so the totals no longer prove what rounds drafted."""
+    request = _one(_without("acceptance_histogram_by_draft_length", "draft_acceptance_rate", num_draft_tokens=7))
+    assert (request.by_drafted, request.n_drafted_tokens) == (None, 7)
+
+
+def test_warnings_say_that_the_end_of_a_sequence_may_be_over_counted():
+    assert any("may count accepted tokens behind an end-of-sequence token" in warning for warning in WARNINGS)
+
+
 @pytest.mark.parametrize("stated", [2.25, 2.24, 2.26, None])
 def test_read_rounded_length_within_one_percent_is_taken(stated: float | None):
     assert _one(SUMMARY | {"mean_acceptance_length": stated}).by_accepted == [1, 1, 2]
@@ -165,6 +189,7 @@ def test_read_rounded_length_within_one_percent_is_taken(stated: float | None):
         ({"num_draft_tokens": -8}, "num_draft_tokens = -8", "must be at least 0"),
         ({"num_draft_tokens": True}, "num_draft_tokens = True", "must be a whole number"),
         ({"num_spec_tokens": 2.0}, "num_spec_tokens = 2.0", "must be a whole number"),
+        ({"num_spec_tokens": 10**15}, "num_spec_tokens = 1000000000000000", "is beyond 4096, more than any engine"),
         ({"num_spec_tokens": -2}, "num_spec_tokens = -2", "must be at least 0"),
         ({"mean_acceptance_length": 1.25}, "mean_acceptance_length = 1.25", "which gives 2.2500; a length counts"),
         ({"mean_acceptance_length": "2.25"}, "mean_acceptance_length = '2.25'", "must be a number"),

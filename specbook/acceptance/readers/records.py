@@ -1,7 +1,8 @@
-"""A file as a stream of JSON records, whatever its size: one document, a list, or JSON Lines."""
+"""A file as a stream, whatever its size: of JSON records (one document, a list, or JSON Lines), or of text lines."""
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -58,13 +59,36 @@ def read_records(path: Path, warn: Callable[[str], None], progress: Progress = s
         yield Record(value, f"{path}" if document is not records else f"{path}[{index}]")
 
 
-def _is_json_lines(path: Path) -> bool:
+def first_line(path: Path) -> bytes:
+    """The first line that is not blank, without blanks around it; empty if there is none."""
     with path.open("rb") as stream:
-        first = _next_line(stream, path, 1).strip()
-        while first == b"" and stream.peek(1):
-            first = _next_line(stream, path, 1).strip()
+        line = _next_line(stream, path, 1).removeprefix(codecs.BOM_UTF8).strip()
+        while line == b"" and stream.peek(1):
+            line = _next_line(stream, path, 1).strip()
+    return line
+
+
+def read_lines(path: Path, progress: Progress = silent) -> Iterator[str]:
+    """Yield the lines of a text file without their ends; bytes that are not UTF-8 are shown as such.
+
+    Raises
+    ------
+    BadInput
+        If a line is longer than any format has.
+    """
+    with path.open("rb") as stream:
+        for number in range(1, 2**63):
+            line = _next_line(stream, path, number)
+            if not line:
+                return
+            progress(len(line))
+            yield line.removeprefix(codecs.BOM_UTF8).decode("utf-8", errors="backslashreplace").rstrip("\r\n")
+
+
+def _is_json_lines(path: Path) -> bool:
+    line = first_line(path)
     try:
-        return isinstance(json.loads(first), dict)
+        return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
         return False
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from specbook.acceptance.readers.requests import RequestCounts, text, whole_list
+from specbook.acceptance.readers.observation import Observation
+from specbook.acceptance.readers.values import text, whole_list
 from specbook.checks import BadInput
 
 NAME = "spec-bench"
 WARNINGS = ("the source does not say how many tokens each round drafted",)
+CUMULATIVE = False
 
 _LONGEST_ROUND = 4097  # tokens, the bonus token included; a longer one is damage
 
@@ -27,7 +29,7 @@ _MODEL_ID = re.compile(
     re.IGNORECASE,
 )
 _METHODS = {"vanilla": "none", "sps": "draft_model", "pld": "prompt_lookup"}
-TREE_METHODS = frozenset({"eagle", "eagle2", "eagle3", "medusa", "hydra", "rest", "recycling", "samd"})
+TREE_METHODS = frozenset({"eagle", "eagle2", "eagle3", "medusa", "hydra", "rest", "recycling", "samd", "lookahead"})
 
 
 def recognises(record: Any) -> bool:
@@ -40,9 +42,10 @@ def _choices(record: dict[str, Any]) -> list[dict[str, Any]]:
     return [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
 
 
-def read(record: Any, where: str) -> Iterator[RequestCounts]:
+def read(record: Any, where: str) -> Iterator[Observation]:
     """Yield the question as one request; a choice without rounds, as a failed question has, yields none."""
     labels = labels_of(text(record.get("model_id"), where, "model_id"))
+    prompt = _prompt(record.get("question_id"))
     domain = text(record.get("category"), where, "category")
     if domain is not None:
         labels["domain"] = domain
@@ -58,7 +61,12 @@ def read(record: Any, where: str) -> Iterator[RequestCounts]:
                 remedy="one entry is one round; export the file again",
             )
         counts = np.bincount(np.asarray(lengths, dtype=np.int64) - 1)
-        yield RequestCounts(by_accepted=counts.tolist(), labels=labels)
+        yield Observation(by_accepted=counts.tolist(), labels=labels, prompt=prompt)
+
+
+def _prompt(question_id: Any) -> str | None:
+    """Name of the question; answers to it in several files are one cluster of the bootstrap."""
+    return str(question_id)[:64] if isinstance(question_id, int | str) and question_id != "" else None
 
 
 def labels_of(model_id: Any) -> dict[str, Any]:

@@ -12,17 +12,26 @@ from collections.abc import Iterator
 from typing import Any
 
 from specbook.acceptance import estimates
-from specbook.acceptance.readers.requests import RequestCounts, text, whole, whole_list
+from specbook.acceptance.readers import vllm_counters
+from specbook.acceptance.readers.observation import Observation, Table
+from specbook.acceptance.readers.values import (
+    LONGEST_DRAFT,
+    an_object,
+    dense,
+    expect,
+    expect_close,
+    length_key,
+    text,
+    whole,
+    whole_list,
+)
 from specbook.checks import BadInput
 
 NAME = "vllm-per-request"
-WARNINGS: tuple[str, ...] = ()
+WARNINGS = vllm_counters.WARNINGS
+CUMULATIVE = False
 
-# The file rounds its derived figures; 1 % catches a wrong denominator or a missing bonus token, not rounding.
-_RELATIVE_TOLERANCE = 0.01
-_LARGEST_RATIO = 1e6  # tokens per round or accepted per drafted: anything above, or NaN, is damage
-
-Table = dict[int, list[int]]
+_KEYS = frozenset({"acceptance_histogram", "num_accepted_draft_tokens", "mean_acceptance_length"})
 
 
 def recognises(record: Any) -> bool:
@@ -34,7 +43,7 @@ def _statistics(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     metrics = record.get("metrics")
     if isinstance(metrics, dict) and "speculative_decoding" in metrics:
         yield "metrics.speculative_decoding", metrics["speculative_decoding"]
-    elif "speculative_decoding" in record:
+    elif "speculative_decoding" in record and _is_ours(record["speculative_decoding"]):
         yield "speculative_decoding", record["speculative_decoding"]
     elif "acceptance_histogram" in record and "num_spec_steps" in record:
         yield "", record
@@ -44,22 +53,26 @@ def _statistics(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield f"choices[{index}].speculative_decoding_stats", choice["speculative_decoding_stats"]
 
 
-def read(record: Any, where: str) -> Iterator[RequestCounts]:
+def _is_ours(statistics: Any) -> bool:
+    """Whether they are vLLM's: a configuration may stand under the same name, or another engine's totals."""
+    return statistics is None or (isinstance(statistics, dict) and not _KEYS.isdisjoint(statistics))
+
+
+def read(record: Any, where: str) -> Iterator[Observation]:
     """Yield one request for each statistics object in the record."""
     target = text(record.get("model"), where, "model")
     labels = {} if target is None else {"target": target}
     for place, statistics in _statistics(record):
         if statistics is None:  # a request that ran without speculation
-            yield RequestCounts(by_accepted=[])
+            yield Observation(by_accepted=[])
             continue
-        if not isinstance(statistics, dict):
-            raise BadInput("must be an object", file=where, field=place, value=statistics, remedy="export again")
         prefix = f"{place}." if place else ""
-        yield _request(statistics, where, prefix, labels)
+        yield request(an_object(statistics, where, place), where, prefix, labels)
 
 
-def _request(statistics: dict[str, Any], where: str, prefix: str, labels: dict[str, Any]) -> RequestCounts:
-    histogram = _histogram(statistics, "acceptance_histogram", where, prefix)
+def request(statistics: dict[str, Any], where: str, prefix: str, labels: dict[str, Any]) -> Observation:
+    """One statistics object as an observation; every stated total is checked against the histogram."""
+    histogram = dense(statistics.get("acceptance_histogram"), where, f"{prefix}acceptance_histogram")
     by_drafted = _by_drafted(statistics, histogram, where, prefix)
     _check_steps(statistics, histogram, by_drafted, where, prefix)
     _check_tokens(statistics, histogram, by_drafted, where, prefix)
@@ -67,12 +80,14 @@ def _request(statistics: dict[str, Any], where: str, prefix: str, labels: dict[s
     if statistics.get("num_spec_tokens") is not None:
         labels = labels | {"draft_length": _draft_length(statistics, histogram, by_drafted, where, prefix)}
     drafted = statistics.get("num_draft_tokens")
-    return RequestCounts(by_accepted=histogram, by_drafted=by_drafted, n_drafted_tokens=drafted, labels=labels)
+    return Observation(
+        by_accepted=histogram, by_drafted=by_drafted, n_drafted_tokens=drafted, labels=labels, prompt=where
+    )
 
 
 def _draft_length(stats: dict[str, Any], histogram: list[int], table: Table | None, where: str, prefix: str) -> int:
     """The configured draft length, which no round can exceed."""
-    length = whole(stats["num_spec_tokens"], where, f"{prefix}num_spec_tokens")
+    length = draft_length(stats["num_spec_tokens"], where, f"{prefix}num_spec_tokens")
     used = [drafted for drafted, row in (table or {}).items() if sum(row)]
     longest = max([*used, *(accepted for accepted, count in enumerate(histogram) if count)], default=0)
     if longest > length:
@@ -86,32 +101,13 @@ def _draft_length(stats: dict[str, Any], histogram: list[int], table: Table | No
     return length
 
 
-def _histogram(holder: dict[str, Any], key: str, where: str, prefix: str) -> list[int]:
-    return dense(holder.get(key), where, f"{prefix}{key}")
-
-
-def dense(value: Any, where: str, name: str) -> list[int]:
-    """A histogram as a list: given as one, or as an object keyed by the accepted count.
-
-    Examples
-    --------
-    >>> dense({"0": 3, "2": 1}, "a.json", "acceptance_histogram")
-    [3, 0, 1]
-    """
-    if not isinstance(value, dict):
-        return whole_list(value, where, name)
-    counts = {_key(key, where, name): whole(count, where, f"{name}.{key}") for key, count in value.items()}
-    return [counts.get(accepted, 0) for accepted in range(max(counts, default=-1) + 1)]
-
-
-# No engine drafts near this many tokens; a larger key is damage, and would make a huge list.
-_LONGEST_DRAFT = 4096
-
-
-def _key(key: str, where: str, name: str) -> int:
-    if not (key.isascii() and key.isdigit() and len(key) <= 4 and int(key) <= _LONGEST_DRAFT):
-        raise BadInput("is no number of tokens", file=where, field=name, value=key, remedy="export the file again")
-    return int(key)
+def draft_length(value: Any, where: str, name: str) -> int:
+    """A configured draft length as any engine may have it."""
+    length = whole(value, where, name)
+    if length > LONGEST_DRAFT:
+        problem, remedy = f"is beyond {LONGEST_DRAFT}, more than any engine drafts", "export the file again"
+        raise BadInput(problem, file=where, field=name, value=value, remedy=remedy)
+    return length
 
 
 def _by_drafted(statistics: dict[str, Any], histogram: list[int], where: str, prefix: str) -> Table | None:
@@ -124,12 +120,10 @@ def _by_drafted(statistics: dict[str, Any], histogram: list[int], where: str, pr
 
 
 def _given_table(given: Any, where: str, name: str) -> Table:
-    if not isinstance(given, dict):
-        raise BadInput("must be an object", file=where, field=name, value=given, remedy="export the file again")
     table = {}
-    for key in given:
-        drafted = _key(key, where, name)
-        row = dense(given[key], where, f"{name}.{key}")
+    for key, counts in an_object(given, where, name).items():
+        drafted = length_key(key, where, name)
+        row = dense(counts, where, f"{name}.{key}")
         if any(row[drafted + 1 :]):
             raise BadInput(
                 f"more tokens accepted than the {drafted} drafted",
@@ -153,7 +147,7 @@ def _table_from_steps(statistics: dict[str, Any], where: str, prefix: str) -> Ta
             remedy="export the file again",
         )
     for index, (n_drafted, n_accepted) in enumerate(zip(drafted, accepted, strict=True)):
-        if n_accepted > n_drafted or n_drafted > _LONGEST_DRAFT:
+        if n_accepted > n_drafted or n_drafted > LONGEST_DRAFT:
             raise BadInput(
                 f"more tokens accepted than drafted ({n_drafted})",
                 file=where,
@@ -170,24 +164,13 @@ def _table_if_constant(statistics: dict[str, Any], histogram: list[int]) -> Tabl
     length, total = statistics.get("num_spec_tokens"), statistics.get("num_draft_tokens")
     if not isinstance(length, int) or not isinstance(total, int) or total != length * sum(histogram):
         return None
-    if len(histogram) > length + 1 or length > _LONGEST_DRAFT:
+    if len(histogram) > length + 1 or length > LONGEST_DRAFT:
         return None
     return {length: histogram + [0] * (length + 1 - len(histogram))}
 
 
-def _expect(stated: Any, counted: int, where: str, name: str) -> None:
-    if stated is not None and whole(stated, where, name) != counted:
-        raise BadInput(
-            f"does not match the histogram, which gives {counted}",
-            file=where,
-            field=name,
-            value=stated,
-            remedy="export the file again; one of the two was cut or edited",
-        )
-
-
 def _check_steps(stats: dict[str, Any], histogram: list[int], table: Table | None, where: str, prefix: str) -> None:
-    _expect(stats.get("num_spec_steps"), sum(histogram), where, f"{prefix}num_spec_steps")
+    expect(stats.get("num_spec_steps"), sum(histogram), where, f"{prefix}num_spec_steps")
     if table is None:
         return
     totals = estimates.by_accepted(table)
@@ -213,30 +196,18 @@ def _check_tokens(stats: dict[str, Any], histogram: list[int], table: Table | No
             value=drafted,
             remedy="export the file again",
         )
-    _expect(stats.get("num_accepted_draft_tokens"), accepted, where, f"{prefix}num_accepted_draft_tokens")
+    expect(stats.get("num_accepted_draft_tokens"), accepted, where, f"{prefix}num_accepted_draft_tokens")
     if table is not None:
-        _expect(drafted, sum(k * sum(row) for k, row in table.items()), where, f"{prefix}num_draft_tokens")
+        expect(drafted, sum(k * sum(row) for k, row in table.items()), where, f"{prefix}num_draft_tokens")
 
 
 def _check_ratios(stats: dict[str, Any], histogram: list[int], where: str, prefix: str) -> None:
     rounds = sum(histogram)
     accepted = estimates.weighted(histogram)
     drafted = stats.get("num_draft_tokens")
-    expected = {
-        "mean_acceptance_length": 1.0 + accepted / rounds if rounds else None,
-        "draft_acceptance_rate": accepted / drafted if drafted else None,
-    }
-    for key, value in expected.items():
-        stated = stats.get(key)
-        if stated is None or value is None:
-            continue
-        if isinstance(stated, bool) or not isinstance(stated, int | float) or not 0.0 <= stated <= _LARGEST_RATIO:
-            raise BadInput("must be a number", file=where, field=f"{prefix}{key}", value=stated, remedy="export again")
-        if abs(stated - value) > _RELATIVE_TOLERANCE * max(value, 0.01):
-            raise BadInput(
-                f"does not match the histogram, which gives {value:.4f}",
-                file=where,
-                field=f"{prefix}{key}",
-                value=stated,
-                remedy="a length counts the bonus token and a rate is a fraction",
-            )
+    if rounds:
+        expect_close(
+            stats.get("mean_acceptance_length"), 1.0 + accepted / rounds, where, f"{prefix}mean_acceptance_length"
+        )
+    if drafted:
+        expect_close(stats.get("draft_acceptance_rate"), accepted / drafted, where, f"{prefix}draft_acceptance_rate")

@@ -1,0 +1,135 @@
+"""The known formats, and a file as what one of them says: recognised by content, never by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from specbook.acceptance.readers import (
+    aiperf,
+    automodel,
+    deepspec,
+    dflash_bench,
+    fak_acceptance,
+    golden_al,
+    ik_llama,
+    llama_cpp,
+    model_optimizer,
+    sglang_bench_speculative,
+    sglang_meta_info,
+    spec_bench,
+    specforge,
+    speculation_profile,
+    speculators_csv,
+    tensorrt_llm,
+    vllm_bench_serve,
+    vllm_log,
+    vllm_per_request,
+    vllm_prometheus,
+)
+from specbook.acceptance.readers.observation import Observation, Reader, RecordReader, TextReader
+from specbook.acceptance.readers.records import Progress, first_line, read_lines, read_records
+from specbook.checks import BadInput
+from specbook.files import check_readable
+
+# In the order in which they are tried: a narrower form before a wider one.
+_MODULES: tuple[ModuleType, ...] = (
+    aiperf,
+    tensorrt_llm,
+    vllm_per_request,
+    vllm_bench_serve,
+    vllm_log,
+    vllm_prometheus,
+    model_optimizer,
+    speculation_profile,
+    sglang_meta_info,
+    sglang_bench_speculative,
+    specforge,
+    automodel,
+    fak_acceptance,
+    ik_llama,
+    deepspec,
+    llama_cpp,
+    speculators_csv,
+    golden_al,
+    dflash_bench,
+    spec_bench,
+)
+FORMATS: dict[str, Reader] = {module.NAME: cast(Reader, module) for module in _MODULES}
+
+
+class UnknownFormat(BadInput):
+    """A readable file that is no acceptance file of a known format."""
+
+
+def observations(
+    path: Path, wanted: str, warn: Callable[[str], None], progress: Progress
+) -> Iterator[tuple[Observation, str]]:
+    """Yield what a file says, each with the name of its format.
+
+    Raises
+    ------
+    UnknownFormat
+        If nothing in the file is of a known format, or of the ``wanted`` one.
+    BadInput
+        If the file cannot be read, or says something impossible.
+    """
+    check_readable(path)
+    if not first_line(path):
+        raise UnknownFormat("holds only blanks", file=str(path), remedy="export it again")
+    readers = list(FORMATS.values()) if wanted == "auto" else [FORMATS[wanted]]
+    if _is_json(path):
+        yield from _from_records(path, readers, warn, progress)
+    else:
+        yield from _from_lines(path, readers, progress)
+
+
+def _is_json(path: Path) -> bool:
+    line = first_line(path)
+    if line[:1] == b"{" or (line[:1] == b"[" and line[1:].lstrip()[:1] in (b"", b"{", b"[", b"]")):
+        return True
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _from_records(
+    path: Path, readers: Sequence[Reader], warn: Callable[[str], None], progress: Progress
+) -> Iterator[tuple[Observation, str]]:
+    candidates = [cast(RecordReader, reader) for reader in readers if hasattr(reader, "recognises")]
+    for record in read_records(path, warn, progress):
+        for reader in candidates:
+            if reader.recognises(record.value):
+                yield from ((seen, reader.NAME) for seen in reader.read(record.value, record.where))
+                break
+        else:
+            raise _unknown(record.where, record.value, readers)
+
+
+def _from_lines(path: Path, readers: Sequence[Reader], progress: Progress) -> Iterator[tuple[Observation, str]]:
+    candidates = [cast(TextReader, reader) for reader in readers if hasattr(reader, "recognises_line")]
+    for number, line in enumerate(read_lines(path), start=1):
+        if "\0" in line:
+            raise UnknownFormat("holds bytes that are no text", file=f"{path} line {number}", remedy="export it again")
+        for reader in candidates:
+            if reader.recognises_line(line):
+                lines = read_lines(path, progress)
+                yield from ((seen, reader.NAME) for seen in reader.read_lines(lines, str(path)))
+                return
+    raise _unknown(str(path), first_line(path)[:200].decode("utf-8", errors="replace"), readers)
+
+
+def _unknown(where: str, value: Any, readers: Sequence[Reader]) -> UnknownFormat:
+    known = ", ".join(reader.NAME for reader in readers)
+    return UnknownFormat(
+        f"holds no record of a known format ({known})",
+        file=where,
+        field="keys" if isinstance(value, dict) else None,
+        value=sorted(value)[:6] if isinstance(value, dict) else value,
+        remedy="see the page on acceptance files in the book for what each looks like",
+    )
