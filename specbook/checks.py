@@ -48,7 +48,11 @@ class BadInput(ValueError):
         parts += [place] if place else []
         parts.append(f"{problem}; {remedy}")
         super().__init__(printable(": ".join(parts)))
-        self.file, self.field, self.remedy = file, field, remedy
+        self.problem, self.file, self.field, self.value, self.remedy = problem, file, field, value, remedy
+
+    def at(self, file: str) -> BadInput:
+        """The same in a file, for a check that did not know where it was."""
+        return BadInput(self.problem, remedy=self.remedy, file=file, field=self.field, value=self.value)
 
 
 def printable(text: str) -> str:

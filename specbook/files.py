@@ -124,7 +124,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     try:
         if path.exists() and not path.is_file():
             raise OSError(0, "is a directory" if path.is_dir() else "is no regular file")
-        path = path.resolve()  # a link keeps pointing where it did
+        path = Path(os.path.realpath(path))  # a link keeps pointing where it did
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     except OSError as error:

@@ -48,7 +48,7 @@ def funnel_notes(config: FunnelConfig, candidates: Sequence[DraftCandidates]) ->
 
 
 def _assumption_notes(candidates: Sequence[DraftCandidates]) -> list[str]:
-    assumed = sorted({text for each in candidates for text in each.assumptions if text != MEASURED})
+    assumed = sorted({text for each in candidates for text in each.assumptions if not text.startswith(MEASURED)})
     long, short = (library_profile(f"vllm-48892-mtp-k{k}").marginal_acceptance or [0.0] for k in (8, 1))
     return [
         f"{text}: acceptance at a position is taken not to depend on the draft length; position 1 was accepted in "

@@ -35,7 +35,7 @@ class DraftCandidates:
     expected_tokens : tuple of float
         Tokens per round, in [1, K + 1]; 1 at K = 0.
     assumptions : tuple of str
-        ``measured``, or what was assumed to get the figure.
+        ``measured``, what was added to what was measured, or what was assumed to get the figure.
     target, drafter, method, domain : str or None
     temperature : float or None
         As the profiles name them.
@@ -197,16 +197,32 @@ def marginal_by_position(profile: AcceptanceProfile) -> list[float] | None:
 
 
 def _measured_point(profile: AcceptanceProfile, points: dict[int, tuple[float, str]]) -> dict[int, tuple[float, str]]:
-    length, marginal = profile.draft_length, marginal_by_position(profile)
+    length = profile.draft_length
     if not length:
         return {}
     if length in points:
         raise BadInput("two profiles of one draft length", field="draft_length", value=length, remedy="drop one")
+    tokens = _measured_tokens(profile, length)
+    return {} if tokens is None else {length: (tokens, _origin(profile))}
+
+
+def _measured_tokens(profile: AcceptanceProfile, length: int) -> float | None:
+    """Tokens per round at the profile's own length: from positions, a length, or the rate, which is (E − 1) ÷ K."""
+    marginal = marginal_by_position(profile)
     if marginal is not None and len(marginal) >= length:
-        return {length: (1.0 + float(np.sum(marginal[:length])), MEASURED)}
+        return 1.0 + float(np.sum(marginal[:length]))
     if profile.mean_acceptance_length is not None:
-        return {length: (min(profile.mean_acceptance_length, length + 1.0), MEASURED)}
-    return {}
+        return min(profile.mean_acceptance_length, length + 1.0)
+    if profile.draft_acceptance_rate is not None:
+        return 1.0 + length * profile.draft_acceptance_rate
+    return None
+
+
+def _origin(profile: AcceptanceProfile) -> str:
+    """``measured``, and what had to be added to what was."""
+    added = ["rounds inferred"] if profile.evidence == "draft_rate" and profile.n_rounds is not None else []
+    added += ["draft length stated at import"] if "draft_length" in profile.stated_labels else []
+    return ", ".join([MEASURED, *added])
 
 
 def _truncated_points(profile: AcceptanceProfile, max_draft_length: int) -> dict[int, tuple[float, str]]:

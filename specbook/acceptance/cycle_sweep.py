@@ -12,7 +12,7 @@ import polars as pl
 from specbook.acceptance.cycle_config import CycleConfig
 from specbook.acceptance.cycles import cycles_frame, simulate_cycles
 from specbook.acceptance.draft_models import DraftModel, EntropyAware, FixedAcceptance, PositionDecay
-from specbook.acceptance.readers.records import Progress, silent
+from specbook.acceptance.importing.records import Progress, silent
 from specbook.checks import check_counts, check_probability
 
 Varies = Literal["fixed", "every"]

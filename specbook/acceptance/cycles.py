@@ -16,7 +16,7 @@ from scipy.special import stdtrit
 
 from specbook.acceptance.cycle_config import CycleConfig
 from specbook.acceptance.draft_models import draft_model_parameters
-from specbook.acceptance.readers.records import Progress, silent
+from specbook.acceptance.importing.records import Progress, silent
 from specbook.acceptance.yields import expected_rounds, expected_tokens_per_round
 from specbook.checks import Floats
 

@@ -119,6 +119,7 @@ class AcceptanceProfile(BaseModel):
     intervals: Intervals | None = Field(
         None, description="95 % intervals over prompts; null where the source holds totals, or too few prompts."
     )
+    stated_labels: list[str] = Field([], description="Labels that were stated at import, not by the source.")
     warnings: list[str] = []
     provenance: list[Provenance] = []
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
-from specbook.acceptance.readers.records import silent
 from specbook.checks import printable
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")]
 
-# A bar appears for inputs above this size, which take a second or two to read.
-_PROGRESS_FROM_BYTES = 15e6
 _BAR_AFTER_S = 2.0
 
 
@@ -47,24 +44,23 @@ def emit(document: Any) -> None:
 
 @contextmanager
 def reading(paths: Sequence[Path]) -> Iterator[Any]:
-    """A progress bar on standard error for large inputs, else nothing."""
+    """A bar of bytes on standard error, once the work has taken two seconds."""
     total = sum(path.stat().st_size for path in paths if path.is_file())
-    if total < _PROGRESS_FROM_BYTES:
-        yield silent
-        return
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("reading", total=total)
-        yield lambda n_bytes: bar.advance(task, n_bytes)
+    with _late_bar("reading", total, (BarColumn(), DownloadColumn(), TimeRemainingColumn())) as advance:
+        yield advance
 
 
 @contextmanager
 def working(label: str, total: int) -> Iterator[Any]:
     """A bar on standard error, once the work has taken two seconds."""
-    columns = (TextColumn(label), BarColumn(), TimeRemainingColumn())
+    with _late_bar(label, total, (BarColumn(), TimeRemainingColumn())) as advance:
+        yield advance
+
+
+@contextmanager
+def _late_bar(label: str, total: int, columns: Sequence[ProgressColumn]) -> Iterator[Any]:
     console = Console(stderr=True)
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    bar = Progress(TextColumn(label), *columns, console=console, transient=True, disable=not console.is_terminal)
     task, started = bar.add_task(label, total=total), time.monotonic()
 
     def advance(step: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -45,8 +46,9 @@ def profile_import(
     json: JsonFlag = False,
 ) -> None:
     """Read acceptance files into a profile."""
-    from specbook.acceptance.readers import ImportOptions, import_profile, import_profiles
-    from specbook.acceptance.readers.sources import expand
+    from specbook.acceptance.importing import ImportOptions
+    from specbook.acceptance.importing.collection import Collection
+    from specbook.acceptance.importing.sources import expand
 
     if temperature is not None and not math.isfinite(temperature):
         raise BadInput("must be finite", field="--temperature", value=temperature, remedy="0 is greedy")
@@ -58,26 +60,28 @@ def profile_import(
         "temperature": temperature,
         "draft_length": draft_length,
     }
-    sources = [source.path for source in expand(files)]
     is_folder = out.endswith(("/", os.sep))
-    _check_not_read([Path(out)], sources)
+    sources = expand(files, leave_out=Path(out) if is_folder else None)
+    paths = [source.path for source in sources]
+    _check_not_read([Path(out)], paths)
     options = ImportOptions(format=format, labels=labels, only=_only(category or [], only or []))
-    with reading(sources) as progress:
-        if is_folder:
-            profiles = import_profiles(files, options, progress)
-        else:
-            profile = import_profile(files, options, progress)
+    with reading(paths) as progress:
+        profiles = Collection(options, split=is_folder).profiles(sources, progress)
     if is_folder:
-        _write_profiles(profiles, Path(out), sources, json)
-        return
-    write_profile(profile, Path(out))
+        _write_profiles(profiles, Path(out), paths, json)
+    else:
+        _write_one(next(iter(profiles.values())), Path(out), json)
+
+
+def _write_one(profile: AcceptanceProfile, path: Path, json: bool) -> None:
+    write_profile(profile, path)
     for warning in profile.warnings:
         note(f"note: {warning}")
     if json:
         emit(profile.model_dump(mode="json", by_alias=True))
     else:
         terminal.show_profile(profile)
-        tables.say(f"wrote {out}")
+        tables.say(f"wrote {path}")
 
 
 def _only(categories: Sequence[str], pairs: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -92,24 +96,26 @@ def _only(categories: Sequence[str], pairs: Sequence[str]) -> dict[str, tuple[st
 
 
 def _check_not_read(targets: Sequence[Path], sources: Sequence[Path]) -> None:
-    read = {path.resolve() for path in sources}
+    read = {os.path.realpath(path) for path in sources}
     for target in targets:
-        if target.resolve() in read:
+        if os.path.realpath(target) in read:
             remedy = "choose another --out"
             raise BadInput("is one of the files to read", field="--out", value=str(target), remedy=remedy)
 
 
 def _write_profiles(profiles: dict[str, AcceptanceProfile], folder: Path, sources: Sequence[Path], json: bool) -> None:
-    """Write one file a profile, and say what came out."""
+    """Write one file a profile, and say what came out; a note that several share is said once."""
     paths = {name: folder / f"{name}.json" for name in profiles}
     _check_not_read(list(paths.values()), sources)
     for name, profile in profiles.items():
         write_profile(profile, paths[name])
+    for warning, count in Counter(warning for profile in profiles.values() for warning in profile.warnings).items():
+        note(f"note ({count} of {len(profiles)} profiles): {warning}")
     if json:
         emit({name: profile.model_dump(mode="json", by_alias=True) for name, profile in profiles.items()})
         return
     terminal.show_profiles(profiles)
-    tables.say(f"wrote {len(profiles)} profiles into {folder}")
+    tables.say(f"wrote {len(profiles)} profile{'' if len(profiles) == 1 else 's'} into {folder}")
 
 
 def profile_show(

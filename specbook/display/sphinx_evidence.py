@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 from docutils import nodes
 
+from specbook.acceptance.importing import FORMATS, import_profiles
 from specbook.acceptance.library import (
     example_file,
     library_names,
@@ -16,7 +17,6 @@ from specbook.acceptance.library import (
     library_series,
     published_table,
 )
-from specbook.acceptance.readers import FORMATS, import_profiles
 from specbook.display.sphinx_nodes import folded, paragraph, table
 
 

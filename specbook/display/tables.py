@@ -34,7 +34,7 @@ def say(text: str) -> None:
 
 
 # Columns that may break into lines when the terminal is narrow; names and numbers never do.
-_WRAPPING = {"device", "dropped", "target", ""}
+_WRAPPING = {"profile", "device", "dropped", "target", ""}
 
 
 def plain_table(*columns: str, title: str | None = None) -> Table:

@@ -65,7 +65,7 @@ def show_library_names(profiles: Mapping[str, AcceptanceProfile]) -> None:
 
 def show_profiles(profiles: Mapping[str, AcceptanceProfile]) -> None:
     """One row a profile: what it holds and how long its rounds are."""
-    columns = ("name", "evidence", ">K", ">rounds", ">prompts", ">mean length", "95 % interval")
+    columns = ("profile", "evidence", ">K", ">rounds", ">prompts", ">mean length", "95 % interval")
     table = plain_table(*columns, title="profiles")
     for name, profile in profiles.items():
         intervals, length = profile.intervals, profile.mean_acceptance_length

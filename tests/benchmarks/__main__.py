@@ -21,8 +21,8 @@ from rich.table import Table
 
 from specbook.acceptance.candidates import DraftCandidates
 from specbook.acceptance.cycle_sweep import SweepConfig, sweep_cycles
+from specbook.acceptance.importing import import_profile
 from specbook.acceptance.intervals import resampled_sums
-from specbook.acceptance.readers import import_profile
 from specbook.hardware.profile import catalogue_device, catalogue_names
 from specbook.roofline.grid import GridConfig, evaluate_grid, project
 from specbook.roofline.model_spec import model
@@ -131,7 +131,7 @@ def _vllm_record(accepted: list[int]) -> dict[str, Any]:
 _PEAK = """
 import resource, sys
 from pathlib import Path
-from specbook.acceptance.readers import import_profile
+from specbook.acceptance.importing import import_profile
 import_profile([Path(sys.argv[1])])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from specbook.acceptance.importing import import_profile
 from specbook.acceptance.profile import acceptance_from_counts, profile_from_counts, read_profile, write_profile
-from specbook.acceptance.readers import import_profile
 from specbook.checks import BadInput
 
 COUNT = st.integers(0, 40)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from specbook.acceptance.importing import FORMATS, import_profile, import_profiles
 from specbook.acceptance.library import example_file
 from specbook.acceptance.profile import AcceptanceProfile, read_profile, write_profile
-from specbook.acceptance.readers import FORMATS, import_profile, import_profiles
 from specbook.checks import BadInput
 
 FOLDER = example_file("spec-bench.jsonl").parent

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from specbook.acceptance.importing import import_profile
 from specbook.acceptance.intervals import percentile_interval, product_limit, resampled_sums
-from specbook.acceptance.readers import import_profile
 
 DRAFT_LENGTH = 4
 N_EXPERIMENTS = 1500

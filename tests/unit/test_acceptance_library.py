@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from specbook.acceptance.candidates import draft_candidates
+from specbook.acceptance.importing import import_profile
 from specbook.acceptance.library import (
     example_file,
     library_names,
@@ -21,7 +22,6 @@ from specbook.acceptance.library import (
     published_table,
 )
 from specbook.acceptance.profile import AcceptanceProfile
-from specbook.acceptance.readers import import_profile
 from specbook.acceptance.yields import expected_tokens_per_round
 from specbook.checks import BadInput
 

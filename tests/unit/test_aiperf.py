@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import FORMATS, import_profile
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import FORMATS, import_profile
 from specbook.acceptance.readers.aiperf import read, recognises
 from specbook.acceptance.readers.observation import Observation
 from specbook.checks import BadInput
@@ -121,7 +121,7 @@ def test_import_profile_example_file():
     profile = import_profile([example_file("aiperf.jsonl")])
     assert (profile.evidence, profile.draft_length, profile.n_rounds) == ("counts", 3, 113)
     assert profile.provenance[0].n_requests == 4
-    assert "1 of 5 requests had no rounds and were left out" in profile.warnings
+    assert "1 of 5 requests had no rounds (failed, or without speculation), left out" in profile.warnings
     assert "the engine was vllm" in profile.warnings
     assert any("end-of-sequence" in warning for warning in profile.warnings)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import import_profile, import_profiles
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import import_profile, import_profiles
 from specbook.acceptance.readers.automodel import read, recognises
 from specbook.acceptance.readers.observation import Observation
 from specbook.checks import BadInput

@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 from specbook import __version__
+from specbook.acceptance.importing import FORMATS
 from specbook.acceptance.library import example_file, library_names, library_series
 from specbook.acceptance.profile import AcceptanceProfile, profile_from_counts, read_profile, write_profile
-from specbook.acceptance.readers import FORMATS
 from specbook.hardware.profile import catalogue_device, catalogue_names
 from specbook.roofline.model_spec import model_names
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import FORMATS, ImportOptions, import_profiles
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import FORMATS, ImportOptions, import_profiles
 from specbook.checks import BadInput
 
 EXAMPLES = sorted(example_file("spec-bench.jsonl").parent.iterdir())

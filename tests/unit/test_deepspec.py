@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import import_profile, import_profiles
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import import_profile, import_profiles
 from specbook.acceptance.readers.deepspec import read, recognises
 from specbook.acceptance.readers.observation import Observation
 from specbook.checks import BadInput
@@ -123,8 +123,8 @@ def test_read_row_without_proposals_is_empty_and_no_length_of_zero():
         ({"acceptance_length": None}, "acceptance_length = None: must be a number"),
         ({"acceptance_length": "2.2"}, "must be a number"),
         ({"acceptance_length": float("nan")}, "must be a number"),
-        ({"verify_rate": 2.2 / 2}, "verify_rate = 1.1: does not match"),
-        ({"verify_rate": 73.3}, "verify_rate = 73.3: does not match"),
+        ({"verify_rate": -0.1}, "verify_rate = -0.1: must lie in"),
+        ({"verify_rate": "0.7"}, "verify_rate = '0.7': must be a number"),
         ({"draft_tokens_per_proposal": -1}, "draft_tokens_per_proposal = -1: must lie in"),
         ({"draft_tokens_per_proposal": 1e308}, "must lie in [0, 4096]"),
         ({"accept_rates_by_position": [80, 40]}, "accept_rates_by_position[0] = 80: is no fraction"),
@@ -167,3 +167,11 @@ def test_import_profiles_example():
     profiles = import_profiles([example_file("deepspec.json")])
     assert sorted(profiles) == ["gsm8k", "humaneval", "mt-bench"]
     assert all(profile.evidence == "marginal" for profile in profiles.values())
+
+
+@pytest.mark.parametrize("rate", [0.45, 1.1, 73.3])
+def test_read_verify_rate_of_another_meaning_is_noted_and_not_used(rate: float):
+    """A share of accepted drafts, a rate with another denominator, a percentage."""
+    (seen,) = read(ROW | {"verify_rate": rate}, "a.json")
+    assert any("verify_rate is not" in note for note in seen.notes)
+    assert not any("verify_rate" in note for note in next(read(ROW, "a.json")).notes)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import import_profile
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import import_profile
 from specbook.acceptance.readers.fak_acceptance import read, recognises
 from specbook.acceptance.readers.observation import Observation
 from specbook.checks import BadInput

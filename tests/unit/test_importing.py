@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import FORMATS, ImportOptions, import_profile, import_profiles
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import FORMATS, ImportOptions, import_profile, import_profiles
 from specbook.checks import BadInput
 
 KNOWN = ", ".join(FORMATS)
+LEFT_OUT = " left out, no acceptance file or a copy of one: "
 MODEL_ID = "m-sps-68m-float16-temp-0.0"
 
 
@@ -112,8 +114,8 @@ def test_import_profile_request_without_rounds_is_left_out(save):
     assert profile.mean_acceptance_length_per_request == 1.5
 
 
-def test_import_profile_empty_list_is_no_rounds(save):
-    with pytest.raises(BadInput, match="no rounds"):
+def test_import_profile_empty_list_is_no_acceptance_file(save):
+    with pytest.raises(BadInput, match=r"a\.json: no acceptance file among them"):
         import_profile([save("a.json", "[]")])
 
 
@@ -149,7 +151,7 @@ def test_import_profile_categories_keep_only_theirs(save):
 
 
 def test_import_profile_category_that_is_not_there_is_named(save):
-    with pytest.raises(BadInput, match="no rounds of domain code: "):
+    with pytest.raises(BadInput, match="no rounds of domain code; there is domain qa"):
         import_profile([save("a.jsonl", [_answer([3])])], ImportOptions(only={"domain": ("code",)}))
 
 
@@ -179,7 +181,7 @@ def test_import_profile_stated_draft_length_makes_counts(save):
     assert (profile.evidence, profile.draft_length) == ("counts", 4)
     assert profile.rounds_by_drafted == {"4": [1, 0, 1, 0, 0]}
     assert profile.n_drafted_tokens == 8
-    assert "stated at import, not by the source: draft_length = 4" in profile.warnings
+    assert "stated at import: draft_length = 4, which the source does not say" in profile.warnings
 
 
 def test_import_profile_stated_draft_length_shorter_than_a_round_is_refused(save):
@@ -256,7 +258,7 @@ def test_import_profile_infinite_temperature_in_a_model_id_is_bad_input_or_unkno
 @pytest.mark.parametrize("name", ["directory", "missing", "empty"])
 def test_import_profile_no_readable_file_is_refused(save, tmp_path: Path, name: str):
     paths = {"directory": tmp_path, "missing": tmp_path / "none.jsonl", "empty": save("empty.jsonl", b"")}
-    with pytest.raises(BadInput, match=r"is a directory|no such file|is empty"):
+    with pytest.raises(BadInput, match=r"no acceptance file among them|no such file|is empty"):
         import_profile([paths[name]])
 
 
@@ -268,13 +270,13 @@ def test_import_profile_progress_reaches_the_size_of_the_file(save):
 
 def test_import_profile_same_content_twice_is_refused(save):
     paths = [save(name, [_answer([3, 1])]) for name in ("a.jsonl", "b.jsonl")]
-    with pytest.raises(BadInput, match=r"b\.jsonl: the same content was given before; name each file once"):
+    with pytest.raises(BadInput, match=r"b\.jsonl: the same content as a\.jsonl; name each file once"):
         import_profile(paths)
 
 
 def test_import_profile_counts_the_requests_without_rounds(save):
     profile = import_profile([save("a.jsonl", [_answer([3, 1]), _answer([]), _answer([])])])
-    assert "2 of 3 requests had no rounds and were left out" in profile.warnings
+    assert "2 of 3 requests had no rounds (failed, or without speculation), left out" in profile.warnings
 
 
 def test_import_profile_stated_draft_length_that_varied_is_refused(save):
@@ -309,7 +311,7 @@ def test_import_profiles_of_one_thing_is_one_profile(save):
 
 def test_import_profiles_names_are_fit_for_files_and_differ(save):
     path = save("a.jsonl", [_labelled([3], "A/b c"), _labelled([3], "a b/c"), _labelled([3], "..")])
-    assert list(import_profiles([path])) == ["a-b-c", "a-b-c-2", "unnamed"]
+    assert list(import_profiles([path])) == ["b-c", "c", "unnamed"]
 
 
 def test_import_profiles_stated_label_puts_records_together(save):
@@ -347,8 +349,8 @@ def test_import_profile_folder_is_searched_and_strangers_are_named(save, tmp_pat
     save("config.json", {"num_layers": 3})
     profile = import_profile([tmp_path])
     assert profile.n_rounds == 2
-    note = "3 files are no acceptance files and were left out: config.json, notes.md, picture.png"
-    assert note in profile.warnings
+    (note,) = [text for text in profile.warnings if "left out" in text]
+    assert note.startswith(f"3 files{LEFT_OUT}config.json, notes.md, picture.png (")
 
 
 def test_import_profile_broken_file_of_a_folder_is_refused(save, tmp_path: Path):
@@ -410,3 +412,221 @@ def test_import_profile_answers_to_one_question_are_one_prompt(save):
     intervals = import_profile([save("a.jsonl", records)]).intervals
     assert intervals is not None
     assert intervals.n_prompts == 11
+
+
+def _totals(target: str | None = "m", **fields: Any) -> dict[str, Any]:
+    """Totals of a run, as vLLM's benchmark writes them."""
+    totals = {"spec_decode_num_drafts": 100, "spec_decode_draft_tokens": 200, "spec_decode_accepted_tokens": 120}
+    shares = {"spec_decode_per_position_acceptance_rates": [0.8, 0.4], "spec_decode_acceptance_length": 2.2}
+    return {"model_id": target, **totals, "spec_decode_acceptance_rate": 60.0, **shares, **fields}
+
+
+OTHER = {"spec_decode_num_drafts": 300, "spec_decode_draft_tokens": 600, "spec_decode_accepted_tokens": 360}
+SAID = {"domain": "code", "temperature": 0.0}
+
+
+def test_import_profile_totals_that_leave_open_what_they_measured_are_not_pooled(save):
+    paths = [save("a.json", _totals()), save("b.json", _totals(**OTHER))]
+    with pytest.raises(BadInput, match=r"a\.json, .*b\.json: totals of several runs, .*state what they share"):
+        import_profile(paths)
+    assert list(import_profiles(paths)) == ["a.json", "b.json"]
+
+
+def test_import_profile_totals_of_one_thing_are_pooled_once_it_is_stated(save):
+    paths = [save("a.json", _totals()), save("b.json", _totals(**OTHER))]
+    options = ImportOptions(labels=SAID)
+    assert import_profile(paths, options).n_rounds == 400
+    assert [profile.n_rounds for profile in import_profiles(paths, options).values()] == [400]
+
+
+def test_import_profile_runs_of_one_name_in_two_files_are_not_pooled(save):
+    def timings(rounds: int) -> dict[str, Any]:
+        record = {"id": "a", "predicted_n": 2 * rounds, "draft_n": 3 * rounds, "draft_n_accepted": rounds}
+        runs = [{"backend": name, "method": "draft", "records": [record]} for name in ("cuda", "vulkan")]
+        return {"meta": {"target": "m"}, "runs": runs}
+
+    paths = [save("a.json", timings(50)), save("b.json", timings(70))]
+    with pytest.raises(BadInput, match="totals of several runs"):
+        import_profile(paths, ImportOptions(only={"run": ("cuda/draft",)}))
+
+
+def test_import_profile_copy_with_other_blanks_is_refused(save):
+    paths = [save("a.json", _totals()), save("b.json", json.dumps(_totals(), indent=1))]
+    with pytest.raises(BadInput, match=r"b\.json: holds the same 100 rounds as a\.json in every sum"):
+        import_profile(paths, ImportOptions(labels=SAID))
+
+
+def test_import_profile_answer_that_stands_twice_is_refused(save):
+    answer = _labelled([3, 1]) | {"answer_id": "UQj8iyLi5ieGPw3avEArj7"}
+    with pytest.raises(BadInput, match=r"the answer 'UQj8iyLi5ieGPw3avEArj7 0' stands twice; drop the copy"):
+        import_profile([save("a.jsonl", [answer, _labelled([2]), answer])])
+    again = _labelled([3, 2]) | {"answer_id": "UQj8iyLi5ieGPw3avEArj7"}
+    assert import_profile([save("b.jsonl", [answer, again])]).n_rounds == 4
+
+
+def test_import_profile_response_that_stands_twice_is_refused(save):
+    response = _vllm([1, 1]) | {"id": "chatcmpl-0123456789abcdef"}
+    with pytest.raises(BadInput, match="stands twice"):
+        import_profile([save("a.jsonl", [response, response])])
+
+
+def test_import_profile_stated_draft_length_against_the_source_is_refused(save):
+    path = save("a.json", _totals())
+    with pytest.raises(BadInput, match=r"draft_length = 8: the source says 2; leave --draft-length out"):
+        import_profile([path], ImportOptions(labels={"draft_length": 8}))
+    assert import_profile([path], ImportOptions(labels={"draft_length": 2})).draft_length == 2
+
+
+@pytest.mark.parametrize(("length", "refused"), [(4, True), (5, False), (6, True), (16, True)])
+def test_import_profile_stated_draft_length_must_fit_what_was_drafted(save, length: int, refused: bool):
+    """490 tokens drafted in about 100 rounds: five a round, as inferred rounds are up to one too many a prompt."""
+    timings = {"predicted_n": 300, "draft_n": 490, "draft_n_accepted": 200}
+    path, options = save("a.json", {"timings": timings}), ImportOptions(labels={"draft_length": length})
+    if refused:
+        with pytest.raises(BadInput, match=r"rounds drafted 4\.90 tokens on average"):
+            import_profile([path], options)
+    else:
+        assert import_profile([path], options).draft_length == 5
+
+
+def test_import_profile_configured_draft_length_that_was_not_drafted_is_dropped(save):
+    statistics = {"num_spec_tokens": 4, "num_draft_tokens": 8}
+    profile = import_profile([save("a.json", _vllm([1, 1, 2], **statistics))])
+    assert profile.draft_length is None
+    note = "configured for K = 4, but rounds drafted 2.00 tokens on average: the draft length varied"
+    assert note in profile.warnings
+
+
+def test_import_profile_configured_draft_lengths_that_differ_are_refused(save):
+    records = [
+        _vllm([1, 1, 2], num_spec_tokens=k, acceptance_histogram_by_draft_length={str(k): [1, 1, 2, *[0] * (k - 2)]})
+        for k in (2, 4)
+    ]
+    with pytest.raises(BadInput, match="draft_length: requests disagree: 2, 4; keep one with --only draft_length=…"):
+        import_profile([save("a.jsonl", records)])
+
+
+def test_import_profile_run_without_drafts_takes_no_draft_length(save):
+    path = save("a.jsonl", [_answer([1, 1, 1], model_id="m-vanilla-float16-temp-0.0")])
+    with pytest.raises(BadInput, match="draft_length = 5: the run drafted nothing"):
+        import_profile([path], ImportOptions(labels={"draft_length": 5}))
+
+
+def test_import_profile_tree_stays_a_tree_whatever_method_is_stated(save):
+    path = save("a.jsonl", [_answer([3, 1], model_id="m-medusa-float16")])
+    profile = import_profile([path], ImportOptions(labels={"method": "draft_model", "draft_length": 5}))
+    assert profile.tree is not None
+    assert "stated at import: method = draft_model, where the source says medusa" in profile.warnings
+
+
+def test_import_profile_stated_labels_are_kept(save):
+    options = ImportOptions(labels={"target": "m", "domain": "code", "draft_length": 4})
+    profile = import_profile([save("a.jsonl", [_labelled([3, 1])])], options)
+    assert profile.stated_labels == ["domain", "draft_length"]
+
+
+def test_import_profile_file_read_in_part_is_not_passed_over(save, tmp_path: Path):
+    save("a.jsonl", [_labelled([3])])
+    save("b.jsonl", [_labelled([2]), {"event": "end"}])
+    with pytest.raises(BadInput, match=r"b\.jsonl line 2: keys = \['event'\]: holds no record"):
+        import_profile([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("stderr.log", b""),
+        ("latencies.txt", b"12.5\n13.1\n"),
+        ("comments.json", b'{\n // comment\n "a": 1\n}'),
+        ("utf16.txt", "text".encode("utf-16")),
+    ],
+)
+def test_import_profile_folder_passes_over_whatever_is_no_acceptance_file(save, tmp_path: Path, name, content):
+    save("a.jsonl", [_labelled([3])])
+    save(name, content)
+    profile = import_profile([tmp_path])
+    assert profile.n_rounds == 1
+    assert any(text.startswith(f"1 file{LEFT_OUT}{name}") for text in profile.warnings)
+
+
+def test_import_profile_copy_in_a_folder_is_left_out(save, tmp_path: Path):
+    for name in ("a.jsonl", "b.jsonl"):
+        save(name, [_labelled([3])])
+    assert import_profile([tmp_path]).n_rounds == 1
+
+
+def test_import_profile_of_a_profile_says_what_it_is(save):
+    with pytest.raises(BadInput, match="is an acceptance profile already; specbook profile show prints it"):
+        import_profile([save("p.json", {"schema": "specbook-acceptance/1", "evidence": "counts"})])
+
+
+@pytest.mark.parametrize("text", ["0", "0.0", "0e0"])
+def test_import_profile_only_compares_numbers_as_numbers(save, text: str):
+    path = save("a.jsonl", [_labelled([3]), _labelled([2], temperature="1.0")])
+    assert import_profile([path], ImportOptions(only={"temperature": (text,)})).n_rounds == 1
+
+
+@pytest.mark.parametrize("text", ["–", "unknown", "None"])
+def test_import_profile_only_finds_what_the_source_does_not_say(save, text: str):
+    path = save("a.jsonl", [_labelled([3]), _answer([2, 1], model_id="other")])
+    assert import_profile([path], ImportOptions(only={"drafter": (text,)})).n_rounds == 2
+
+
+def test_import_profiles_never_lose_one_to_its_name(save):
+    path = save("a.jsonl", [_labelled([3], category=name) for name in ("a", "A", "a-2", "ä", "x" * 400, "x" * 401)])
+    profiles = import_profiles([path])
+    assert len(profiles) == 6
+    assert all(len(f"{name}.json".encode()) < 255 for name in profiles)
+
+
+def test_import_profiles_note_of_one_file_stands_in_its_profile_alone(save, tmp_path: Path):
+    broken = save("a.jsonl", [_labelled([3])])
+    broken.write_bytes(broken.read_bytes() + b"\0\0\0")
+    save("b.jsonl", [_labelled([2], "other")])
+    profiles = import_profiles([tmp_path]).values()
+    told = [any("unreadable" in text for text in profile.warnings) for profile in profiles]
+    assert sorted(told) == [False, True]
+
+
+def test_import_profile_questions_of_two_domains_are_two_prompts(save):
+    records = [_labelled([3, 1], category=name) | {"question_id": index} for name in ("a", "b") for index in range(10)]
+    intervals = import_profile([save("a.jsonl", records)]).intervals
+    assert intervals is not None
+    assert intervals.n_prompts == 20
+
+
+def test_import_profile_few_prompts_with_most_rounds_weaken_the_interval(save):
+    records = [_labelled([3, 1] * (500 if index == 0 else 3)) for index in range(20)]
+    profile = import_profile([save("a.jsonl", records)])
+    assert any("most rounds come from few prompts" in text for text in profile.warnings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"decoding_steps": [7]}, "decoding_steps = 7: does not match the 3 rounds"),
+        ({"new_tokens": [60]}, "new_tokens = 60: does not match accept_lengths, which sum to 6"),
+        ({"new_tokens": [9]}, "new_tokens = 9: does not match accept_lengths"),  # the bonus tokens are left out
+    ],
+)
+def test_import_profile_spec_bench_totals_that_contradict_the_rounds_are_refused(save, changes, part: str):
+    record = _answer([3, 1, 2])
+    record["choices"][0] |= changes
+    with pytest.raises(BadInput, match=re.escape(part)):
+        import_profile([save("a.jsonl", [record])])
+
+
+def test_import_profile_spec_bench_totals_may_lack_what_the_end_cut_off(save):
+    record = _answer([3, 1, 3])
+    record["choices"][0] |= {"decoding_steps": [3], "new_tokens": [5]}
+    assert import_profile([save("a.jsonl", [record])]).n_rounds == 3
+
+
+def test_import_profile_long_names_are_refused_at_once(save):
+    with pytest.raises(BadInput, match=r"model_id = .* is longer than 512 characters"):
+        import_profile([save("a.jsonl", [_answer([2], model_id="a-sps-" * 40_000)])])
+
+
+def test_import_profile_random_prompts_are_said_to_overstate(save):
+    profile = import_profile([save("a.json", _totals())], ImportOptions(labels={"domain": "random"}))
+    assert any("random tokens overstate" in text for text in profile.warnings)

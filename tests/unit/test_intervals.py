@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from specbook.acceptance.estimates import acceptance_from_counts
+from specbook.acceptance.importing.clusters import FEWEST_PROMPTS, LARGEST_NUMBER_OF_CLUSTERS, Clusters
 from specbook.acceptance.intervals import bootstrap_interval, percentile_interval, product_limit, resampled_sums
-from specbook.acceptance.readers.clusters import FEWEST_PROMPTS, LARGEST_NUMBER_OF_CLUSTERS, Clusters
 from specbook.acceptance.readers.observation import Observation
 
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import ImportOptions, import_profile, import_profiles
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import ImportOptions, import_profile, import_profiles
 from specbook.acceptance.readers.llama_cpp import read, recognises
-from specbook.acceptance.readers.observation import Observation
-from specbook.acceptance.readers.pooled_profile import INFERRED
+from specbook.acceptance.readers.observation import INFERRED, Observation
 from specbook.checks import BadInput
 
 TIMINGS: dict[str, Any] = {

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import ImportOptions, import_profile, import_profiles
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import ImportOptions, import_profile, import_profiles
 from specbook.acceptance.readers.model_optimizer import by_accepted, lengths_of, read, recognises, survival
 from specbook.acceptance.readers.observation import Observation
 from specbook.checks import BadInput

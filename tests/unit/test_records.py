@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from specbook.acceptance.readers.records import Record, read_records
+from specbook.acceptance.importing.records import Record, read_records
 from specbook.checks import BadInput
 from specbook.files import DOCUMENT_LIMIT_BYTES
 

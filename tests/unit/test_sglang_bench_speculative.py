@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import ImportOptions, import_profile, import_profiles
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import ImportOptions, import_profile, import_profiles
 from specbook.acceptance.readers.observation import Observation
 from specbook.acceptance.readers.sglang_bench_speculative import read, recognises, setting_of
 from specbook.checks import BadInput
@@ -70,7 +70,7 @@ def test_import_profile_batch_sizes_are_weighed_by_tokens(save):
 def test_import_profile_baseline_is_no_evidence(save):
     profile = import_profile([save("a.jsonl", [BASELINE, LINE])])
     assert profile.mean_acceptance_length == pytest.approx(2.6, abs=1e-12)
-    assert "1 of 2 requests had no rounds and were left out" in profile.warnings
+    assert "1 of 2 requests had no rounds (failed, or without speculation), left out" in profile.warnings
     with pytest.raises(BadInput, match="no rounds"):
         import_profile([save("b.jsonl", [BASELINE])])
 

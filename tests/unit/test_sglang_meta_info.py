@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import import_profile
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import import_profile
 from specbook.acceptance.readers.observation import Observation
 from specbook.acceptance.readers.sglang_meta_info import read, recognises
 from specbook.checks import BadInput
@@ -151,7 +151,7 @@ def test_read_request_without_drafts_is_empty(meta: dict[str, Any]):
 def test_import_profile_counts_requests_without_speculation(save):
     plain = {"meta_info": {"completion_tokens": 4, "finish_reason": {"type": "stop"}}}
     profile = import_profile([save("a.jsonl", [{"meta_info": NEW}, plain])])
-    assert "1 of 2 requests had no rounds and were left out" in profile.warnings
+    assert "1 of 2 requests had no rounds (failed, or without speculation), left out" in profile.warnings
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from specbook.acceptance.candidates import draft_candidates
+from specbook.acceptance.importing import ImportOptions, import_profile
 from specbook.acceptance.profile import AcceptanceProfile, read_profile, write_profile
-from specbook.acceptance.readers import ImportOptions, import_profile
 from specbook.checks import BadInput
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from specbook.acceptance.importing import ImportOptions, import_profile, import_profiles
 from specbook.acceptance.profile import AcceptanceProfile, read_profile, write_profile
-from specbook.acceptance.readers import ImportOptions, import_profile
 from specbook.checks import BadInput
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -67,12 +67,33 @@ def test_import_profile_real_results_name_their_target(imported: dict[str, Accep
 
 def test_import_profile_real_results_of_several_draft_lengths_are_kept_apart():
     paths = [FOLDER / name for name in BENCH if "_mtp" in name]
-    with pytest.raises(BadInput, match="draft_length: requests disagree: 1, 2, 3"):
+    with pytest.raises(BadInput, match="totals of several runs"):
         import_profile(paths)
-    three = import_profile(paths, ImportOptions(only={"draft_length": ("3",)}))
-    assert three.n_rounds == 6752 + 5379
+    code = [path for path in paths if "_code_" in path.name]
+    with pytest.raises(BadInput, match="draft_length: requests disagree: 1, 2, 3"):
+        import_profile(code, ImportOptions(labels=SAID))
 
 
-def test_import_profile_real_logs_of_one_draft_length_are_pooled():
+def test_import_profile_real_results_of_one_draft_length_and_two_workloads_are_kept_apart():
+    """Code at concurrency 4 and Japanese at concurrency 8: one target, one K, two lengths."""
+    paths = [FOLDER / name for name in BENCH if "_mtp3_" in name]
+    lengths = [profile.mean_acceptance_length for profile in import_profiles(paths).values()]
+    assert lengths == pytest.approx([3.034508, 2.856293], abs=1e-6)
+
+
+def test_import_profile_real_logs_are_pooled_only_if_somebody_says_so():
     paths = [FOLDER / name for name in LOGS if "dflash" not in name]
-    assert import_profile(paths).n_rounds == 572 + 783 + 665 + 581
+    with pytest.raises(BadInput, match="totals of several runs"):
+        import_profile(paths)
+    assert import_profile(paths, ImportOptions(labels=SAID)).n_rounds == 572 + 783 + 665 + 581
+
+
+SAID = {"target": "m", "domain": "code", "temperature": 0.0}
+
+
+def test_import_profiles_the_whole_folder_gives_every_profile_a_name():
+    """Every real file in one call: what differs is apart, and what is no acceptance file is named."""
+    profiles = import_profiles([FOLDER])
+    assert len(profiles) > 400
+    named = {origin.file for profile in profiles.values() for origin in profile.provenance}
+    assert {*LOGS, *BENCH} <= named

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from specbook.acceptance.importing import FORMATS, ImportOptions, import_profile, import_profiles
+from specbook.acceptance.importing.records import read_records
 from specbook.acceptance.profile import AcceptanceProfile, read_profile, write_profile
-from specbook.acceptance.readers import FORMATS, ImportOptions, import_profile, import_profiles
-from specbook.acceptance.readers.records import read_records
 from specbook.checks import BadInput
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import ImportOptions, import_profile, import_profiles
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import ImportOptions, import_profile, import_profiles
 from specbook.acceptance.readers.observation import Observation
 from specbook.acceptance.readers.specforge import read, recognises
 from specbook.checks import BadInput
@@ -74,7 +74,8 @@ def test_import_profile_summary_is_tokens_per_round(save):
 def test_import_profile_summaries_are_pooled_by_rounds(save):
     other = SUMMARY | {"output_tokens": 80, "spec_verify_count": 80, "average_acceptance_length": 1.0}
     del other["throughput_tokens_per_second"]
-    profile = import_profile([save("a.json", SUMMARY), save("b.json", other)])
+    labels = {"target": "m", "domain": "qa", "temperature": 0.0}
+    profile = import_profile([save("a.json", SUMMARY), save("b.json", other)], ImportOptions(labels=labels))
     assert profile.mean_acceptance_length == pytest.approx(880 / 400, abs=1e-12)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import import_profile
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import import_profile
 from specbook.acceptance.readers.observation import Observation
 from specbook.acceptance.readers.speculation_profile import read, recognises
 from specbook.checks import BadInput

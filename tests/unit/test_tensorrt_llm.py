@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import FORMATS, import_profile
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import FORMATS, import_profile
 from specbook.acceptance.readers.observation import Observation
 from specbook.acceptance.readers.tensorrt_llm import read, recognises
 from specbook.checks import BadInput

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from specbook.acceptance.importing import ImportOptions, import_profile, import_profiles
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import import_profile, import_profiles
 from specbook.acceptance.readers.observation import Observation
 from specbook.acceptance.readers.vllm_bench_serve import read, recognises
 from specbook.checks import BadInput
@@ -79,7 +79,8 @@ def test_import_profile_two_runs_are_summed(save):
     other = RESULT | {"spec_decode_num_drafts": 300, "spec_decode_draft_tokens": 600}
     other |= {"spec_decode_accepted_tokens": 180, "spec_decode_per_position_acceptance_rates": [0.4, 0.2]}
     other |= {"spec_decode_acceptance_rate": 30.0, "spec_decode_acceptance_length": 1.6}
-    profile = import_profile([save("a.json", RESULT), save("b.json", other)])
+    labels = {"domain": "code", "temperature": 0.0}
+    profile = import_profile([save("a.json", RESULT), save("b.json", other)], ImportOptions(labels=labels))
     assert profile.marginal_acceptance == [0.5, 0.25]
     assert profile.mean_acceptance_length == 1.75
 
@@ -122,9 +123,10 @@ def test_import_profile_draft_lengths_apart(save):
     one |= {"spec_decode_accepted_tokens": 80, "spec_decode_acceptance_rate": 80.0}
     one |= {"spec_decode_acceptance_length": 1.8}
     paths = [save("a.json", RESULT), save("b.json", one)]
+    options = ImportOptions(labels={"domain": "code", "temperature": 0.0})
     with pytest.raises(BadInput, match="draft_length: requests disagree: 1, 2"):
-        import_profile(paths)
-    assert {name: p.draft_length for name, p in import_profiles(paths).items()} == {"k1": 1, "k2": 2}
+        import_profile(paths, options)
+    assert {name: p.draft_length for name, p in import_profiles(paths, options).items()} == {"k1": 1, "k2": 2}
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from specbook.acceptance.importing import import_profile, import_profiles
 from specbook.acceptance.library import example_file
-from specbook.acceptance.readers import import_profile, import_profiles
 from specbook.acceptance.readers.observation import Observation
 from specbook.acceptance.readers.vllm_log import read_lines, recognises_line
 from specbook.checks import BadInput

@@ -16,6 +16,7 @@ from typing import Any
 from specbook.acceptance.readers.observation import Observation
 from specbook.acceptance.readers.values import (
     LONGEST_DRAFT,
+    MOSTLY,
     a_list,
     an_object,
     expect,
@@ -46,7 +47,6 @@ _ROUNDED = "tree_depth_yield is rounded, so that rounds by depth cannot be told:
 _SYNTHETIC = "the file says that its corpus is synthetic: its acceptance is an assumption, not a measurement"
 _SAMPLED = "the replay is greedy, whatever temperature the file states"
 # Above this share of full drafts, the few shorter ones are drafts cut at the end of a sequence.
-_MOSTLY = 0.95
 
 
 def recognises(record: Any) -> bool:
@@ -138,7 +138,7 @@ def _chain(
     _check_vectors(record, proposed, accepted, rounds, where)
     kind = _meaning(proposed, accepted)
     drafted = proposed if kind == "drafted" else None
-    if kind != "unclear" and (drafted or [rounds])[-1] >= _MOSTLY * rounds:
+    if kind != "unclear" and (drafted or [rounds])[-1] >= MOSTLY * rounds:
         labels = labels | {"draft_length": len(proposed)}
     return Observation(
         labels=labels,

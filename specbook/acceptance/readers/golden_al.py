@@ -50,6 +50,9 @@ def read_lines(lines: Iterable[str], where: str) -> Iterator[Observation]:
     models = _mapping(_parsed(document, where), where, "the document")
     stated = _labels(comments, _mapping(models.pop("_metadata", {}), where, "_metadata"))
     temperatures, notes = _temperatures(comments), _notes(comments)
+    rejection = next((note.rpartition("=")[2] for note in notes if note.startswith("rejection")), None)
+    if rejection is not None and "method" in stated:  # another law of acceptance, so another thing measured
+        stated["method"] += f", {rejection} rejection"
     for model, modes in models.items():
         for mode, lengths in _mapping(modes, where, model).items():
             labels = stated | {"target": model, "run": mode.replace("_", "-")}

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from specbook.acceptance.readers.observation import Observation
-from specbook.acceptance.readers.pooled_profile import INFERRED
+from specbook.acceptance.readers.observation import INFERRED, Observation
 from specbook.acceptance.readers.values import a_list, an_object, fraction, text, whole
 from specbook.checks import BadInput
 
@@ -114,6 +113,7 @@ def _counted(
         n_rounds=rounds,
         n_drafted_tokens=drafted,
         n_accepted_tokens=accepted,
+        rounds_inferred=timings.get("draft_rounds") is None,
         notes=notes,
     )
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from specbook.acceptance import estimates
 
 Table = dict[int, list[int]]
+
+# How the note of a reader begins that has inferred the number of rounds.
+INFERRED = "rounds are not in the source"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +50,10 @@ class Observation:
         Accepted ÷ drafted as a fraction, where tokens were not counted.
     weight : float or None
         Estimated rounds behind ``mean_acceptance_length``, for averaging it.
+    rounds_inferred : bool
+        Whether ``n_rounds`` is an inference of the reader; then the source itself holds a rate and no length.
+    answer : str or None
+        A name that no other answer has, by which a copy is told.
     is_tree : bool
         Whether the drafts were trees, to which the chain formula does not apply.
     n_tree_nodes : int or None
@@ -71,6 +78,8 @@ class Observation:
     mean_acceptance_length_per_request: float | None = None
     draft_acceptance_rate: float | None = None
     weight: float | None = None
+    rounds_inferred: bool = False
+    answer: str | None = None
     is_tree: bool = False
     n_tree_nodes: int | None = None
     notes: tuple[str, ...] = ()
@@ -119,7 +128,6 @@ class Reader(Protocol):
     CUMULATIVE: bool
 
 
-@runtime_checkable
 class RecordReader(Reader, Protocol):
     """A format of JSON records: how to recognise one, and how to read it."""
 
@@ -130,7 +138,6 @@ class RecordReader(Reader, Protocol):
         """Yield what the record says; ``where`` names file and line for errors."""
 
 
-@runtime_checkable
 class TextReader(Reader, Protocol):
     """A format of lines: one of them gives it away."""
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from specbook.acceptance.readers.observation import Observation
-from specbook.acceptance.readers.pooled_profile import INFERRED
+from specbook.acceptance.readers.observation import INFERRED, Observation
 from specbook.acceptance.readers.values import LONGEST_DRAFT, expect_close, number, whole
 from specbook.checks import BadInput
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specbook.acceptance.estimates import weighted
-from specbook.acceptance.readers.observation import Observation
-from specbook.acceptance.readers.pooled_profile import INFERRED
+from specbook.acceptance.readers.observation import INFERRED, Observation
 from specbook.acceptance.readers.values import (
     LONGEST_DRAFT,
     an_object,
@@ -41,6 +40,10 @@ _MARKS = frozenset({_ROUNDS, *_ACCEPTED, *_DRAFTED, *_HISTOGRAM, _LENGTH, _RATE}
 # What every meta_info has, so that a request without speculation is known as such and not as another format.
 _USUAL = frozenset({"finish_reason", "completion_tokens"})
 
+_SHORT_HISTOGRAM = (
+    "the histogram ends before the proposed tokens of a round, as with a tree or an adaptive length: what was drafted "
+    "is unknown"
+)
 _BIASED_RATE = "spec_accept_rate counts a bonus token in each round, as SGLang did before sgl-project/sglang#23530"
 _ONE_SHORT = (
     "accepted tokens are one short in every round, as for n-gram drafts before sgl-project/sglang#24965: only the mean "
@@ -179,10 +182,12 @@ def _observation(counts: _Counts, where: str, prefix: str, labels: dict[str, Any
     _check_length(counts, accepted, where, prefix)
     length = _draft_length(counts, accepted, where, prefix)
     notes = (_BIASED_RATE,) if _has_biased_rate(counts, accepted, where, prefix) else ()
-    histogram = counts.histogram
-    table = None
+    histogram, table = counts.histogram, None
     if length is not None and histogram is not None:
-        table = {length: (histogram + [0] * (length + 1))[: length + 1]}
+        if len(histogram) == length + 1:
+            table = {length: histogram}
+        else:  # nodes of a tree are proposed too, and its paths are shorter
+            length, notes = None, (*notes, _SHORT_HISTOGRAM)
     return Observation(
         labels=labels if length is None else labels | {"draft_length": length},
         prompt=where,

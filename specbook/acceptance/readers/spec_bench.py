@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from specbook.acceptance.readers.observation import Observation
-from specbook.acceptance.readers.values import text, whole_list
+from specbook.acceptance.readers.values import SHORTEST_ANSWER_NAME, text, whole_list
 from specbook.checks import BadInput
 
 NAME = "spec-bench"
@@ -45,10 +45,11 @@ def _choices(record: dict[str, Any]) -> list[dict[str, Any]]:
 def read(record: Any, where: str) -> Iterator[Observation]:
     """Yield the question as one request; a choice without rounds, as a failed question has, yields none."""
     labels = labels_of(text(record.get("model_id"), where, "model_id"))
-    prompt = _prompt(record.get("question_id"))
     domain = text(record.get("category"), where, "category")
     if domain is not None:
         labels["domain"] = domain
+    prompt = _prompt(record.get("question_id"), domain)
+    answer = text(record.get("answer_id"), where, "answer_id")
     for index, choice in enumerate(_choices(record)):
         name = f"choices[{index}].accept_lengths"
         lengths = whole_list(choice.get("accept_lengths"), where, name, minimum=1)
@@ -60,13 +61,43 @@ def read(record: Any, where: str) -> Iterator[Observation]:
                 value=max(lengths),
                 remedy="one entry is one round; export the file again",
             )
-        counts = np.bincount(np.asarray(lengths, dtype=np.int64) - 1)
-        yield Observation(by_accepted=counts.tolist(), labels=labels, prompt=prompt)
+        _check_totals(choice, lengths, where, f"choices[{index}]")
+        yield Observation(
+            by_accepted=np.bincount(np.asarray(lengths, dtype=np.int64) - 1).tolist(),
+            labels=labels,
+            prompt=prompt,
+            answer=f"{answer} {index}" if answer and len(answer) >= SHORTEST_ANSWER_NAME else None,
+            is_tree=labels.get("method") in TREE_METHODS,
+        )
 
 
-def _prompt(question_id: Any) -> str | None:
+def _prompt(question_id: Any, domain: str | None) -> str | None:
     """Name of the question; answers to it in several files are one cluster of the bootstrap."""
-    return str(question_id)[:64] if isinstance(question_id, int | str) and question_id != "" else None
+    return f"{domain} {question_id}" if isinstance(question_id, int | str) and question_id != "" else None
+
+
+def _check_totals(choice: dict[str, Any], lengths: list[int], where: str, place: str) -> None:
+    """Rounds and tokens of the turns, which the script counts apart from the list."""
+    steps, tokens = (
+        _sum_of_turns(choice.get(key), where, f"{place}.{key}") for key in ("decoding_steps", "new_tokens")
+    )
+    if steps is not None and lengths and steps != len(lengths):
+        problem = f"does not match the {len(lengths)} rounds of accept_lengths"
+        raise BadInput(
+            problem, file=where, field=f"{place}.decoding_steps", value=steps, remedy="one of the two was cut"
+        )
+    if tokens is None or not lengths or tokens == sum(lengths):
+        return
+    # What the last round of a turn yields beyond the end may be cut, and some scripts count the prefill's token.
+    slack = len(choice["new_tokens"]) * max(lengths)
+    if tokens == sum(lengths) + len(lengths) or abs(tokens - sum(lengths)) > slack:
+        problem = f"does not match accept_lengths, which sum to {sum(lengths)}"
+        remedy = "every entry counts the bonus token; one of the two was cut or counts something else"
+        raise BadInput(problem, file=where, field=f"{place}.new_tokens", value=tokens, remedy=remedy)
+
+
+def _sum_of_turns(value: Any, where: str, name: str) -> int | None:
+    return None if value is None else sum(whole_list(value, where, name))
 
 
 def labels_of(model_id: Any) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from specbook.acceptance.readers.observation import Observation
-from specbook.acceptance.readers.pooled_profile import INFERRED
+from specbook.acceptance.readers.observation import INFERRED, Observation
 from specbook.acceptance.readers.sglang_bench_speculative import Setting, setting_of
 from specbook.acceptance.readers.values import a_list, an_object, expect_close, number, text, whole
 from specbook.checks import BadInput

@@ -14,7 +14,16 @@ from itertools import pairwise
 from typing import Any
 
 from specbook.acceptance.readers.observation import Observation
-from specbook.acceptance.readers.values import LONGEST_DRAFT, expect_close, fraction, number, numeral, text, whole
+from specbook.acceptance.readers.values import (
+    LONGEST_DRAFT,
+    MOSTLY,
+    expect_close,
+    fraction,
+    number,
+    numeral,
+    text,
+    whole,
+)
 from specbook.checks import BadInput
 
 NAME = "speculators-csv"
@@ -31,7 +40,6 @@ _SHORTER = (
     "would give"
 )
 # Above this share of full drafts, the few shorter ones are drafts cut at the end of a sequence.
-_MOSTLY = 0.95
 
 
 @dataclass(frozen=True)
@@ -170,7 +178,7 @@ def _observation(row: _Row) -> Observation:
     notes: tuple[str, ...] = ()
     if rounds and drafted is not None and row.shares:
         missing = rounds * len(row.shares) - drafted
-        if missing <= (1.0 - _MOSTLY) * rounds:  # so at least that share of rounds drafted every position
+        if missing <= (1.0 - MOSTLY) * rounds:  # so at least that share of rounds drafted every position
             labels["draft_length"] = len(row.shares)
         notes = (_SHORTER,) if missing else ()
     return Observation(

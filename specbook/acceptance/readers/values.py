@@ -12,6 +12,12 @@ from specbook.checks import BadInput
 _LARGEST = 2**53
 # No engine drafts near this many tokens; a longer draft is damage, and would make a huge list.
 LONGEST_DRAFT = 4096
+# Above this share of full-length rounds, the few shorter ones are drafts cut at the end of a sequence.
+MOSTLY = 0.95
+# Shorter names of answers, such as a running number, are not sure to be different.
+SHORTEST_ANSWER_NAME = 16
+# A longer name is no name, and would be repeated in every message and file.
+_LONGEST_NAME = 512
 _EXPORT_AGAIN = "export the file again"
 
 
@@ -75,6 +81,9 @@ def text(value: Any, where: str, name: str) -> str | None:
     """
     if not isinstance(value, str):
         return None
+    if len(value) > _LONGEST_NAME:
+        problem = f"is longer than {_LONGEST_NAME} characters"
+        raise BadInput(problem, file=where, field=name, value=value, remedy="correct the name")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from specbook.acceptance.readers import vllm_counters
-from specbook.acceptance.readers.observation import Observation
-from specbook.acceptance.readers.pooled_profile import INFERRED
+from specbook.acceptance.readers.observation import INFERRED, Observation
 from specbook.acceptance.readers.values import LONGEST_DRAFT
 from specbook.checks import BadInput, Floats
 

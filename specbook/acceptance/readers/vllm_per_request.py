@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from specbook.acceptance import estimates
@@ -16,6 +17,7 @@ from specbook.acceptance.readers import vllm_counters
 from specbook.acceptance.readers.observation import Observation, Table
 from specbook.acceptance.readers.values import (
     LONGEST_DRAFT,
+    SHORTEST_ANSWER_NAME,
     an_object,
     dense,
     expect,
@@ -62,12 +64,15 @@ def read(record: Any, where: str) -> Iterator[Observation]:
     """Yield one request for each statistics object in the record."""
     target = text(record.get("model"), where, "model")
     labels = {} if target is None else {"target": target}
-    for place, statistics in _statistics(record):
+    name = text(record.get("id"), where, "id")
+    answer = name if name and len(name) >= SHORTEST_ANSWER_NAME else None
+    for index, (place, statistics) in enumerate(_statistics(record)):
         if statistics is None:  # a request that ran without speculation
             yield Observation(by_accepted=[])
             continue
         prefix = f"{place}." if place else ""
-        yield request(an_object(statistics, where, place), where, prefix, labels)
+        seen = request(an_object(statistics, where, place), where, prefix, labels)
+        yield replace(seen, answer=answer and f"{answer} {index}")
 
 
 def request(statistics: dict[str, Any], where: str, prefix: str, labels: dict[str, Any]) -> Observation:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from specbook.acceptance.estimates import weighted
+from specbook.acceptance.importing.clusters import FEWEST_PROMPTS
+from specbook.acceptance.importing.pool import Pool, dense
 from specbook.acceptance.profile import (
     AcceptanceProfile,
     Evidence,
@@ -15,10 +17,8 @@ from specbook.acceptance.profile import (
     profile_from_accepted,
     profile_from_counts,
 )
-from specbook.acceptance.readers import spec_bench
-from specbook.acceptance.readers.clusters import FEWEST_PROMPTS
 from specbook.acceptance.readers.observation import Table
-from specbook.acceptance.readers.pool import MOSTLY, Pool, dense
+from specbook.acceptance.readers.values import MOSTLY
 from specbook.acceptance.yields import conditional_from_marginal, marginal_from_conditional
 from specbook.checks import BadInput
 
@@ -31,6 +31,7 @@ _RISING = (
     "acceptance by position rises, so the length of a draft depended on how likely it was to be accepted; positions "
     "are left out"
 )
+_NO_ROUNDS = "not every request has rounds and accepted tokens: no intervals"
 _TOTALS = "the source holds totals of a run, not of each prompt: no intervals"
 
 
@@ -55,12 +56,13 @@ def pooled_profile(
     BadInput
         If the stated draft length contradicts the rounds, or nothing can be pooled without guessing weights.
     """
-    # The same names are chains in serving engines; only Spec-Bench's scripts run them as trees.
-    bench_tree = labels["method"] in spec_bench.TREE_METHODS and pool.formats == {spec_bench.NAME}
-    is_tree = pool.is_tree or bench_tree
+    is_tree = pool.is_tree
+    _check_stated(labels, stated)
     table = _table(pool, stated.get("draft_length"), is_tree)
     if table is not None:
         labels["draft_length"] = _draft_length(table, stated.get("draft_length"))
+    elif labels["draft_length"] is not None and not is_tree:
+        labels["draft_length"] = _drafted_length(pool, labels, stated)
     if pool.means.known and pool.n_requests:
         labels["mean_acceptance_length_per_request"] = pool.means.value / pool.n_requests
     elif pool.only is not None:
@@ -79,12 +81,33 @@ def _strongest(pool: Pool, table: Table | None, is_tree: bool, labels: dict[str,
         profile = make(pool, is_tree, labels)
         if profile is not None:
             return profile
-    raise BadInput(
-        f"{pool.n_observations} records give means without the rounds behind them, and nobody knows their weights",
-        field="draft_length",
-        value=sorted(pool.labels["draft_length"], key=str),
-        remedy="keep one of them with --only, or write each to its own profile: --out FOLDER/",
-    )
+    if pool.n_observations == 1:
+        problem, remedy = "states neither accepted tokens nor a length nor a rate", "export it with its counters"
+    else:
+        problem = f"{pool.n_observations} records without the rounds behind them, and nobody knows their weights"
+        remedy = "keep one of them with --only, or import each file by itself"
+    raise BadInput(problem, remedy=remedy)
+
+
+def _check_stated(labels: dict[str, Any], stated: dict[str, Any]) -> None:
+    if labels["method"] == "none" and stated.get("draft_length"):
+        remedy = "leave --draft-length out"
+        raise BadInput("the run drafted nothing", field="draft_length", value=stated["draft_length"], remedy=remedy)
+
+
+def _drafted_length(pool: Pool, labels: dict[str, Any], stated: dict[str, Any]) -> int | None:
+    """The configured or stated length, if the totals of drafted tokens leave it possible; null where drafts varied."""
+    length, drafted, rounds = labels["draft_length"], pool.drafted.total, pool.rounds.total
+    if drafted is None or not rounds:
+        return int(length)
+    fewest_rounds = max(1, rounds - pool.n_requests) if pool.rounds_inferred else rounds
+    if MOSTLY * length * fewest_rounds <= drafted <= length * rounds:
+        return int(length)
+    average = f"rounds drafted {drafted / rounds:.2f} tokens on average"
+    if "draft_length" in stated or drafted > length * rounds:
+        raise BadInput(average, field="draft_length", value=length, remedy="leave --draft-length out")
+    labels["warnings"].append(f"configured for K = {length}, but {average}: the draft length varied")
+    return None
 
 
 def _table(pool: Pool, stated: int | None, is_tree: bool) -> Table | None:
@@ -192,13 +215,9 @@ def _from_lengths(pool: Pool, is_tree: bool, labels: dict[str, Any]) -> Acceptan
         if length is None:
             return None
         fields["mean_acceptance_length"] = length
-    inferred = any(note.startswith(INFERRED) for note in pool.notes)
-    evidence: Evidence = "draft_rate" if inferred and "draft_acceptance_rate" in fields else "mean_length"
+    inferred = pool.rounds_inferred and "draft_acceptance_rate" in fields
+    evidence: Evidence = "draft_rate" if inferred else "mean_length"
     return AcceptanceProfile(evidence=evidence, tree=_tree(pool, is_tree), **fields, **labels)
-
-
-# How the note of a reader begins that has inferred the number of rounds: then the source itself holds less.
-INFERRED = "rounds are not in the source"
 
 
 def _averaged_length(pool: Pool) -> float | None:
@@ -229,12 +248,16 @@ def _with_intervals(pool: Pool, profile: AcceptanceProfile, n_replicates: int, s
 
     if not pool.n_requests:
         return note(_TOTALS)
-    if pool.n_requests < pool.n_observations or profile.n_rounds is None:
-        return profile
+    if pool.n_requests < pool.n_observations or not pool.clusters.n_prompts:
+        return note(_NO_ROUNDS)
     shares = pool.n_histograms == 0 and pool.all_positioned
     alike = shares or (pool.n_counted in (0, pool.n_observations) and pool.all_histograms)
     n_positions = len(profile.marginal_acceptance or []) if alike else 0
     intervals = pool.clusters.intervals(n_positions, shares=shares, n_replicates=n_replicates, seed=seed)
     if intervals is None:
         return note(f"{pool.clusters.n_prompts} prompts, fewer than {FEWEST_PROMPTS}: no intervals")
+    effective = pool.clusters.effective_prompts()
+    if effective < FEWEST_PROMPTS:
+        problem = f"most rounds come from few prompts ({effective:.0f} of {intervals.n_prompts} count)"
+        profile = note(f"{problem}: intervals cover less than 95 %")
     return profile.model_copy(update={"intervals": intervals})

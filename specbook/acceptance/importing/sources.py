@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import glob
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from specbook.checks import BadInput
@@ -15,19 +16,25 @@ _WILD = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file to read; one that was named must be acceptance, one that was found may be anything."""
+    """A file to read; one that was named must be acceptance, one that was found may be anything.
+
+    ``name`` is that of the file, with its folders where another file has the same.
+    """
 
     path: Path
     named: bool
+    name: str = ""
 
 
-def expand(arguments: Sequence[Path]) -> list[Source]:
+def expand(arguments: Sequence[Path], leave_out: Path | None = None) -> list[Source]:
     """Files that the arguments mean, each once, in order.
 
     Parameters
     ----------
     arguments : sequence of Path
         Files, folders (searched to the bottom, hidden names left out) or patterns with ``*``, ``?``, ``[`` or ``**``.
+    leave_out : Path, optional
+        A folder whose files are not looked for, such as the one that is written.
 
     Raises
     ------
@@ -44,10 +51,20 @@ def expand(arguments: Sequence[Path]) -> list[Source]:
     found: dict[Path, Source] = {}
     for argument in arguments:
         for source in _expanded(argument):
-            found.setdefault(source.path.absolute(), source)
+            if source.named or leave_out is None or leave_out.absolute() not in source.path.absolute().parents:
+                found.setdefault(source.path.absolute(), source)
             if len(found) > _MOST_FILES:
                 raise BadInput(f"more than {_MOST_FILES} files", file=str(argument), remedy="name a smaller folder")
-    return list(found.values())
+    return _with_names(list(found.values()))
+
+
+def _with_names(sources: list[Source]) -> list[Source]:
+    counts = Counter(source.path.name for source in sources)
+    return [
+        replace(source, name=name if counts[name] == 1 else "/".join(source.path.absolute().parts[-3:]))
+        for source in sources
+        for name in [source.path.name]
+    ]
 
 
 def _expanded(argument: Path) -> list[Source]:

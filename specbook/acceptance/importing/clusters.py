@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from zlib import crc32
+from hashlib import blake2b
 
 import numpy as np
 
@@ -20,6 +20,9 @@ LARGEST_NUMBER_OF_CLUSTERS = 8192
 _N_POSITIONS = 32
 # With fewer prompts the interval covers clearly less than it says.
 FEWEST_PROMPTS = 10
+
+# Names of prompts that are known again; without a bound a long file would fill the memory with them.
+_MOST_NAMES = 1_000_000
 
 _ROUNDS, _ACCEPTED, _DRAFTED, _REQUESTS, _MEANS = range(5)
 
@@ -38,7 +41,7 @@ class Clusters:
     def __init__(self) -> None:
         self._sums = np.zeros((64, 5))
         self._reached, self._survived = np.zeros((64, 4)), np.zeros((64, 4))
-        self._index: dict[str, int] = {}
+        self._index: dict[bytes, int] = {}
         self.n_prompts = 0
 
     def add(self, seen: Observation) -> None:
@@ -53,16 +56,16 @@ class Clusters:
         self._survived[row, :width] += survived[:width]
 
     def _row(self, prompt: str | None) -> int:
-        if prompt is not None and prompt in self._index:
-            return self._index[prompt]
-        if self.n_prompts >= LARGEST_NUMBER_OF_CLUSTERS:
-            self.n_prompts += 1
-            name = prompt if prompt is not None else str(self.n_prompts)
-            return crc32(name.encode(errors="backslashreplace")) % LARGEST_NUMBER_OF_CLUSTERS
+        name = f"{self.n_prompts}" if prompt is None else prompt
+        digest = blake2b(name.encode(errors="backslashreplace"), digest_size=8).digest()
+        if prompt is not None and digest in self._index:
+            return self._index[digest]
         row = self.n_prompts
+        if row >= LARGEST_NUMBER_OF_CLUSTERS:
+            row = int.from_bytes(digest, "big") % LARGEST_NUMBER_OF_CLUSTERS
         self.n_prompts += 1
-        if prompt is not None:
-            self._index[prompt] = row
+        if prompt is not None and len(self._index) < _MOST_NAMES:
+            self._index[digest] = row
         if row >= len(self._sums):
             self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)])
             self._reached = np.concatenate([self._reached, np.zeros_like(self._reached)])
@@ -74,6 +77,11 @@ class Clusters:
         if more > 0:
             self._reached = np.pad(self._reached, ((0, 0), (0, more)))
             self._survived = np.pad(self._survived, ((0, 0), (0, more)))
+
+    def effective_prompts(self) -> float:
+        """Prompts of equal length that would weigh as much: (Σ rounds)² ÷ Σ rounds²."""
+        rounds = self._sums[:, _ROUNDS]
+        return float(rounds.sum() ** 2 / (rounds**2).sum()) if rounds.any() else 0.0
 
     def intervals(self, n_positions: int, *, shares: bool, n_replicates: int, seed: int) -> Intervals | None:
         """95 % intervals of what a profile says, or None with too few prompts.

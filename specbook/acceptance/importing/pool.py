@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from specbook.acceptance.readers.clusters import Clusters
+from specbook.acceptance.importing.clusters import Clusters
 from specbook.acceptance.readers.observation import Observation, Table
-from specbook.acceptance.readers.values import LONGEST_DRAFT
+from specbook.acceptance.readers.values import LONGEST_DRAFT, MOSTLY
 from specbook.checks import Floats
 
 # More values of one label than this are shown to nobody; they only have to disagree.
@@ -63,18 +63,19 @@ class Pool:
     weighted_tokens: Sum = field(default_factory=Sum)
     weights: Sum = field(default_factory=Sum)
     means: Sum = field(default_factory=Sum)
+    rounds_inferred: bool = False
     is_tree: bool = False
     tree_nodes: set[int | None] = field(default_factory=set)
     notes: dict[str, None] = field(default_factory=dict)
     clusters: Clusters = field(default_factory=Clusters)
     only: Observation | None = None
 
-    def add(self, raw: Observation, format_name: str) -> None:
-        """Add what one record says; a request without rounds is counted and left out."""
+    def add(self, raw: Observation, format_name: str) -> Observation | None:
+        """Add what one record says, and return it completed; one without rounds is counted, left out and None."""
         seen = raw.completed()
         if seen.is_empty:
             self.n_empty += 1
-            return
+            return None
         self.n_observations += 1
         self.n_requests += seen.is_request
         self.formats.add(format_name)
@@ -83,8 +84,10 @@ class Pool:
         self._add_totals(seen)
         self._add_rounds(seen)
         self._add_positions(seen)
+        self.rounds_inferred |= seen.rounds_inferred
         if seen.is_request and seen.n_rounds and seen.n_accepted_tokens is not None:
             self.clusters.add(seen)
+        return seen
 
     def _add_labels(self, seen: Observation) -> None:
         for name in LABELS:
@@ -164,9 +167,6 @@ class Pool:
 
 
 LABELS = ("target", "drafter", "method", "domain", "temperature", "draft_length", "run")
-
-# Above this share of full-length rounds, the few shorter ones are drafts cut at the end of a sequence.
-MOSTLY = 0.95
 
 # Shares printed with three digits may seem to rise by this much where they are equal.
 _PRINTED_STEP = 0.0011

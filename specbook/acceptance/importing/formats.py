@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+from specbook.acceptance.importing.records import Progress, first_line, read_lines, read_records
 from specbook.acceptance.readers import (
     aiperf,
     automodel,
@@ -31,7 +33,6 @@ from specbook.acceptance.readers import (
     vllm_prometheus,
 )
 from specbook.acceptance.readers.observation import Observation, Reader, RecordReader, TextReader
-from specbook.acceptance.readers.records import Progress, first_line, read_lines, read_records
 from specbook.checks import BadInput
 from specbook.files import check_readable
 
@@ -61,8 +62,15 @@ _MODULES: tuple[ModuleType, ...] = (
 FORMATS: dict[str, Reader] = {module.NAME: cast(Reader, module) for module in _MODULES}
 
 
-class UnknownFormat(BadInput):
-    """A readable file that is no acceptance file of a known format."""
+_PROFILE_SCHEMA = "specbook-acceptance/1"
+
+
+class NoAcceptanceFile(BadInput):
+    """What is wrong with a file in which no record was recognised; a folder may hold such files."""
+
+
+class UnknownFormat(NoAcceptanceFile):
+    """A readable file that is of no known format."""
 
 
 def observations(
@@ -72,23 +80,36 @@ def observations(
 
     Raises
     ------
-    UnknownFormat
-        If nothing in the file is of a known format, or of the ``wanted`` one.
+    NoAcceptanceFile
+        If the file cannot be read, or nothing in it is of a known format, or of the ``wanted`` one.
     BadInput
-        If the file cannot be read, or says something impossible.
+        If a record was recognised, and that or a later one is broken or says something impossible.
     """
-    check_readable(path)
-    if not first_line(path):
-        raise UnknownFormat("holds only blanks", file=str(path), remedy="export it again")
     readers = list(FORMATS.values()) if wanted == "auto" else [FORMATS[wanted]]
-    if _is_json(path):
-        yield from _from_records(path, readers, warn, progress)
-    else:
-        yield from _from_lines(path, readers, progress)
+    recognised = _Recognised()
+    try:
+        check_readable(path)
+        line = first_line(path)
+        if not line:
+            raise BadInput("holds only blanks", file=str(path), remedy="export it again")
+        if _is_json(line):
+            yield from _from_records(path, readers, warn, progress, recognised)
+        else:
+            yield from _from_lines(path, readers, progress, recognised)
+    except BadInput as error:
+        if recognised.any or isinstance(error, NoAcceptanceFile):
+            raise
+        raise NoAcceptanceFile(**vars(error)) from None
 
 
-def _is_json(path: Path) -> bool:
-    line = first_line(path)
+@dataclass
+class _Recognised:
+    """Whether any record of the file was."""
+
+    any: bool = False
+
+
+def _is_json(line: bytes) -> bool:
     if line[:1] == b"{" or (line[:1] == b"[" and line[1:].lstrip()[:1] in (b"", b"{", b"[", b"]")):
         return True
     try:
@@ -99,25 +120,34 @@ def _is_json(path: Path) -> bool:
 
 
 def _from_records(
-    path: Path, readers: Sequence[Reader], warn: Callable[[str], None], progress: Progress
+    path: Path,
+    readers: Sequence[Reader],
+    warn: Callable[[str], None],
+    progress: Progress,
+    recognised: _Recognised,
 ) -> Iterator[tuple[Observation, str]]:
     candidates = [cast(RecordReader, reader) for reader in readers if hasattr(reader, "recognises")]
     for record in read_records(path, warn, progress):
         for reader in candidates:
             if reader.recognises(record.value):
+                recognised.any = True
                 yield from ((seen, reader.NAME) for seen in reader.read(record.value, record.where))
                 break
         else:
-            raise _unknown(record.where, record.value, readers)
+            unknown = _unknown(record.where, record.value, readers)
+            raise BadInput(**vars(unknown)) if recognised.any else unknown
 
 
-def _from_lines(path: Path, readers: Sequence[Reader], progress: Progress) -> Iterator[tuple[Observation, str]]:
+def _from_lines(
+    path: Path, readers: Sequence[Reader], progress: Progress, recognised: _Recognised
+) -> Iterator[tuple[Observation, str]]:
     candidates = [cast(TextReader, reader) for reader in readers if hasattr(reader, "recognises_line")]
     for number, line in enumerate(read_lines(path), start=1):
         if "\0" in line:
-            raise UnknownFormat("holds bytes that are no text", file=f"{path} line {number}", remedy="export it again")
+            raise BadInput("holds bytes that are no text", file=f"{path} line {number}", remedy="export it again")
         for reader in candidates:
             if reader.recognises_line(line):
+                recognised.any = True
                 lines = read_lines(path, progress)
                 yield from ((seen, reader.NAME) for seen in reader.read_lines(lines, str(path)))
                 return
@@ -126,6 +156,9 @@ def _from_lines(path: Path, readers: Sequence[Reader], progress: Progress) -> It
 
 def _unknown(where: str, value: Any, readers: Sequence[Reader]) -> UnknownFormat:
     known = ", ".join(reader.NAME for reader in readers)
+    if isinstance(value, dict) and value.get("schema") == _PROFILE_SCHEMA:
+        remedy = "specbook profile show prints it, specbook project --acceptance takes it"
+        return UnknownFormat("is an acceptance profile already", file=where, remedy=remedy)
     return UnknownFormat(
         f"holds no record of a known format ({known})",
         file=where,
