@@ -7,7 +7,8 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -148,6 +149,26 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+@contextmanager
+def folder_lock(path: Path) -> Iterator[None]:
+    """Keep other processes of this kind from writing beside ``path`` meanwhile; no lock where the system has none."""
+    folder = Path(os.path.realpath(path)).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise BadInput(f"cannot be written ({reason})", file=str(path), remedy="choose another file") from None
+    try:
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -6,7 +6,7 @@ name of the speedup to look at: the simulated one, its exact mean, or that of en
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -42,6 +42,23 @@ def mean_speedup_by_cost_ratio(sweep: pl.DataFrame, speedup: SpeedupName = "expe
     [(0.1, 2.5), (0.5, 0.9)]
     """
     return sweep.group_by("cost_ratio").agg(mean_speedup=pl.col(speedup).mean()).sort("cost_ratio")
+
+
+def best_row(sweep: pl.DataFrame, speedup: SpeedupName = "speedup") -> dict[str, Any]:
+    """The row of the largest speedup; of simulated ones the largest is a little too large, since luck chose it.
+
+    Parameters
+    ----------
+    sweep : polars.DataFrame
+    speedup : str
+        Column to look at.
+
+    Examples
+    --------
+    >>> best_row(pl.DataFrame({"draft_length": [1, 2], "speedup": [1.5, 1.8]}))
+    {'draft_length': 2, 'speedup': 1.8}
+    """
+    return sweep.row(sweep[speedup].arg_max() or 0, named=True)
 
 
 def losing(sweep: pl.DataFrame, speedup: SpeedupName = "expected_speedup") -> pl.DataFrame:

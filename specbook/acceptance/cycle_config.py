@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from specbook.acceptance.draft_models import DraftModel
 from specbook.checks import check_counts, check_non_negative, check_positive
@@ -14,6 +17,8 @@ MAX_SEED = 2**53
 # Positions judged at once, one draw of 8 bytes each; and in a whole simulation, some seconds of work.
 MAX_POSITIONS_PER_ROUND = 2**24
 MAX_POSITIONS = 10**9
+# Rounds of a sequence are a loop; this many steps take a minute or two.
+MAX_STEPS_OF_A_SWEEP = 10**7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +97,10 @@ class CycleConfig:
         return self.tokens_per_sequence * self.verify_s / (rounds * self.round_s)
 
 
-def _check_count(name: str, value: int, minimum: int, maximum: int) -> None:
+def _check_count(name: str, value: Any, minimum: int, maximum: int) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole:
+        raise ValueError(f"{name} must be an int; got {value!r}")
     _check_at_most(name, value, maximum)
     check_counts(name, value, minimum)
 

@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from specbook.acceptance.cycle_config import CycleConfig
+from specbook.acceptance.cycle_config import MAX_SEED, MAX_STEPS_OF_A_SWEEP, CycleConfig
 from specbook.acceptance.cycles import cycles_frame, simulate_cycles
 from specbook.acceptance.draft_models import DraftModel, EntropyAware, FixedAcceptance, PositionDecay
-from specbook.acceptance.importing.records import Progress, silent
-from specbook.checks import check_counts, check_probability
+from specbook.checks import check_probability
+from specbook.progress import Progress, silent
 
 Varies = Literal["fixed", "every"]
 
@@ -61,9 +61,14 @@ class SweepConfig:
 
     def __post_init__(self) -> None:
         check_probability("acceptances", self.acceptances)
-        check_counts("seed", self.seed)
+        if not 0 <= self.seed <= MAX_SEED:
+            raise ValueError(f"seed must lie in [0, {MAX_SEED}]; got {self.seed}")
         if self.varies not in ("fixed", "every"):
             raise ValueError(f"varies must be fixed or every; got {self.varies}")
+        steps = self.n_configurations * self.tokens_per_sequence
+        if not 0 < steps <= MAX_STEPS_OF_A_SWEEP:
+            limits = f"must lie in [1, {MAX_STEPS_OF_A_SWEEP:,}]"
+            raise ValueError(f"configurations × tokens_per_sequence {limits}; got {steps:,}")
         self.configurations()
 
     @property

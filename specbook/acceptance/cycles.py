@@ -7,6 +7,7 @@ a verify pass of K + 1 tokens costs what a pass of one token costs, which holds 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from scipy.special import stdtrit
 
 from specbook.acceptance.cycle_config import CycleConfig
 from specbook.acceptance.draft_models import draft_model_parameters
-from specbook.acceptance.importing.records import Progress, silent
 from specbook.acceptance.yields import expected_rounds, expected_tokens_per_round
 from specbook.checks import Floats
+from specbook.progress import Progress, silent
 
 Counts = NDArray[np.int64]
 
@@ -54,17 +55,18 @@ class CyclesResult:
 
     @property
     def mean_rounds_interval(self) -> tuple[float, float]:
-        """95 % interval of the mean number of rounds, NaN for one sequence.
+        """95 % interval of the mean number of rounds; NaN for one sequence, or if no two differed but might have.
 
         Student's t over sequences, which are independent and alike, cut at the fewest and the most rounds that a
-        sequence can take.
+        sequence can take. It covers less than 95 % where almost every sequence takes the same number of rounds.
         """
-        if self.rounds.size == 1:
+        spread = float(self.rounds.std(ddof=1)) if self.rounds.size > 1 else 0.0
+        if self.rounds.size == 1 or (spread == 0.0 and self.rounds[0] != self.expected_rounds):
             return float("nan"), float("nan")
         most = self.config.tokens_per_sequence
         fewest = -(-most // (self.config.draft_length + 1))
         quantile = float(stdtrit(self.rounds.size - 1, 0.975))
-        margin = quantile * float(self.rounds.std(ddof=1)) / float(np.sqrt(self.rounds.size))
+        margin = quantile * spread / float(np.sqrt(self.rounds.size))
         return max(fewest, self.mean_rounds - margin), min(most, self.mean_rounds + margin)
 
     @property
@@ -223,8 +225,14 @@ def simulate_cycles(config: CycleConfig, progress: Progress = silent) -> CyclesR
         accepted_tokens=accepted,
         kept_tokens=kept,
         expected_tokens=float(expected_tokens_per_round(conditional)),
-        expected_rounds=float(expected_rounds(conditional, config.tokens_per_sequence)),
+        expected_rounds=_expected_rounds(tuple(conditional.tolist()), config.tokens_per_sequence),
     )
+
+
+@lru_cache(maxsize=1024)
+def _expected_rounds(conditional: tuple[float, ...], n_tokens: int) -> float:
+    """Kept, because a sweep asks for the same law at every draft cost."""
+    return float(expected_rounds(np.asarray(conditional), n_tokens))
 
 
 def _decode(config: CycleConfig, conditional: Floats, progress: Progress) -> tuple[Counts, Counts, Counts]:

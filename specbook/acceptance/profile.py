@@ -135,7 +135,7 @@ class AcceptanceProfile(BaseModel):
         return {int(drafted): row for drafted, row in self.rounds_by_drafted.items()}
 
 
-_VARIED = (
+VARIED = (
     "draft length varied: position i is judged only in rounds that drafted it, which is unbiased if the length of a "
     "draft did not depend on how likely it was to be accepted; drafters that stop by confidence break that"
 )
@@ -169,7 +169,7 @@ def profile_from_counts(
     n_rounds, n_drafted, n_accepted = totals(table)
     marginal, conditional = acceptance_from_counts(table)
     varied = sum(1 for row in table.values() if sum(row)) > 1
-    note = [_VARIED] if varied else []
+    note = [VARIED] if varied else []
     return AcceptanceProfile(
         evidence="counts",
         rounds_by_drafted={str(drafted): row for drafted, row in table.items()},

@@ -16,7 +16,7 @@ import typer
 
 from specbook.checks import BadInput, printable
 from specbook.commands.output import AssumptionName, JsonFlag, emit, load_profile, working
-from specbook.files import DOCUMENT_LIMIT_BYTES, check_readable, write_atomically, write_bytes
+from specbook.files import DOCUMENT_LIMIT_BYTES, check_readable, folder_lock, write_atomically, write_bytes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -101,6 +101,9 @@ def cycles(
         tokens_per_sequence=tokens_per_seq,
         seed=seed,
     )
+    if summary_out is not None and summary_out.suffix.casefold() == ".parquet":
+        remedy = "name a .csv file"
+        raise BadInput("rows are appended to CSV", field="--summary-out", value=str(summary_out), remedy=remedy)
     with working("simulating", n_sequences * tokens_per_seq) as advance:
         result = simulate_cycles(config, advance)
     if summary_out is not None:
@@ -140,7 +143,7 @@ def cycles_sweep(
         )
     with working("simulating", config.n_configurations) as advance:
         sweep = sweep_cycles(config, advance)
-    write_atomically(out, sweep.write_parquet if out.suffix == ".parquet" else sweep.write_csv)
+    write_atomically(out, sweep.write_parquet if out.suffix.casefold() == ".parquet" else sweep.write_csv)
     if json:
         emit({"out": str(out), "config": asdict(config)} | _summary(sweep))
         return
@@ -149,15 +152,17 @@ def cycles_sweep(
 
 
 def _summary(sweep: pl.DataFrame) -> dict[str, Any]:
-    from specbook.acceptance.cycle_audit import losing, mean_speedup_by_cost_ratio, optimal_draft_lengths
-    from specbook.display.cycles_terminal import best_row
+    from specbook.acceptance.cycle_audit import best_row, losing, mean_speedup_by_cost_ratio, optimal_draft_lengths
 
     return {
         "n_configurations": sweep.height,
         "n_losing": losing(sweep, "speedup").height,
         "expected_n_losing": losing(sweep).height,
         "best": best_row(sweep),
-        "mean_speedup_by_cost_ratio": mean_speedup_by_cost_ratio(sweep).to_dicts(),
+        "mean_speedup_by_cost_ratio": {
+            str(name): mean_speedup_by_cost_ratio(rows).to_dicts()
+            for (name,), rows in sweep.group_by("draft_model", maintain_order=True)
+        },
         "optimal_draft_lengths": optimal_draft_lengths(sweep).to_dicts(),
     }
 
@@ -218,14 +223,25 @@ def _draft_model(
 
 def _append(path: Path, frame: pl.DataFrame) -> None:
     """Add the row to a CSV of such rows, which is begun if there is none; the file is replaced in one step."""
+    with folder_lock(path):
+        write_bytes(path, _appended(path, frame))
+
+
+def _appended(path: Path, frame: pl.DataFrame) -> bytes:
     header, row = frame.write_csv().encode().split(b"\n", 1)
     earlier = _earlier_rows(path)
     if earlier and earlier.split(b"\n", 1)[0] != header:
         found = earlier[:80].split(b"\n", 1)[0].decode(errors="replace")
         remedy = "choose another --summary-out"
         raise BadInput("its columns are not those of this summary", file=str(path), value=found, remedy=remedy)
+    last = earlier.rstrip(b"\n").rpartition(b"\n")[2]
+    if last.count(b",") != header.count(b",") and earlier:
+        remedy = "complete or delete its last line"
+        raise BadInput(
+            "its last line breaks off", file=str(path), value=last[:60].decode(errors="replace"), remedy=remedy
+        )
     ended = b"" if earlier.endswith(b"\n") or not earlier else b"\n"
-    write_bytes(path, (earlier or header + b"\n") + ended + row)
+    return (earlier or header + b"\n") + ended + row
 
 
 def _earlier_rows(path: Path) -> bytes:

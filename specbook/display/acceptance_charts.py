@@ -66,24 +66,6 @@ def positions_chart(frame: pl.DataFrame, quantity: str, title: str) -> Any:
     )
 
 
-def lengths_chart(frame: pl.DataFrame, title: str) -> Any:
-    """Bars of tokens per round; columns ``evidence`` and ``tokens_per_round``.
-
-    Examples
-    --------
-    >>> frame = pl.DataFrame({"evidence": ["code"], "tokens_per_round": [2.9]})
-    >>> lengths_chart(frame, "Tokens per round").to_dict()["layer"][0]["mark"]["type"]
-    'bar'
-    """
-    base = alt.Chart(inline(frame)).encode(
-        x=alt.X("tokens_per_round:Q", title="tokens per round, bonus token included"),
-        y=alt.Y("evidence:N", title=None, sort="-x", axis=alt.Axis(labelLimit=200)),
-    )
-    bars = base.mark_bar(color=PALETTE[0])
-    text = base.mark_text(align="right", dx=-5, color="white").encode(text=alt.Text("tokens_per_round:Q", format=".2f"))
-    return finish(alt.layer(bars, text, title=title), height=32 * frame.height + 40)
-
-
 def lengths_frame(profiles: Mapping[str, AcceptanceProfile]) -> pl.DataFrame:
     """Mean acceptance length with its interval, one row a profile; null ends where a profile has none.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from specbook.acceptance.cycle_audit import losing, optimal_draft_lengths
+from specbook.acceptance.cycle_audit import best_row, losing, optimal_draft_lengths
 from specbook.acceptance.cycle_config import CycleConfig
 from specbook.acceptance.cycles import CyclesResult
 from specbook.acceptance.draft_models import draft_model_parameters
@@ -62,17 +62,14 @@ def show_sweep(sweep: pl.DataFrame) -> None:
     """The best configuration, how many lose, and the fastest draft lengths of the fixed model."""
     best = best_row(sweep)
     place = f"{best['draft_model']}, K {best['draft_length']}, acceptance {best['swept_acceptance']:g}"
-    say(f"fastest: {best['speedup']:.2f}× ({_span(best, 'speedup') or 'one sequence'}; exact "
-        f"{best['expected_speedup']:.2f}×), {place}, draft {1e6 * best['draft_s']:g} µs")  # fmt: skip
-    n_losing = losing(sweep, "speedup").height
-    exact = losing(sweep).height
+    speedups = f"{best['speedup']:.2f}×, exact {best['expected_speedup']:.2f}×"
+    say(f"fastest: {speedups}: {place}, draft {1e6 * best['draft_s']:g} µs")
+    n_losing, exact = losing(sweep, "speedup").height, losing(sweep).height
     say(f"slower than no drafts: {n_losing} of {sweep.height} ({n_losing / sweep.height:.1%}; exact {exact})")
+    distinct = sweep.unique(sweep.columns[2 : sweep.columns.index("seed")]).height
+    if distinct < sweep.height:
+        say(f"{distinct} of the configurations differ: acceptance varies for the fixed model only")
     _show_optima(optimal_draft_lengths(sweep.filter(pl.col("draft_model") == "fixed")))
-
-
-def best_row(sweep: pl.DataFrame) -> dict[str, Any]:
-    """The row of the largest simulated speedup."""
-    return sweep.row(sweep["speedup"].arg_max() or 0, named=True)
 
 
 def _show_optima(optima: pl.DataFrame) -> None:

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from specbook.acceptance.candidates import DraftCandidates
 from specbook.acceptance.cycle_sweep import SweepConfig, sweep_cycles
@@ -200,28 +198,28 @@ def build_rows() -> Iterator[Row]:
     yield "make book again", "≤ 5 s", f"{again:.1f} s"
 
 
+PARTS: dict[str, Callable[[], Iterator[Row]]] = {
+    "grid": grid_rows,
+    "reader": reader_rows,
+    "rounds": rounds_rows,
+    "memory": memory_rows,
+    "bootstrap": bootstrap_rows,
+    "cycles": cycles_rows,
+    "page": page_rows,
+    "notebooks": notebook_rows,
+    "build": build_rows,
+}
+
+
 def main() -> None:
-    """Print the table."""
+    """Print a line for each promise as it is measured; arguments choose parts by name."""
     where = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}"
-    table = Table(title=f"specbook, {where}", title_justify="left")
-    table.add_column("what")
-    table.add_column("promised", justify="right")
-    table.add_column("measured", justify="right")
-    parts = (
-        grid_rows,
-        reader_rows,
-        rounds_rows,
-        memory_rows,
-        bootstrap_rows,
-        cycles_rows,
-        page_rows,
-        notebook_rows,
-        build_rows,
-    )
-    for rows in parts:
-        for row in rows():
-            table.add_row(*row)
-    Console(width=100).print(table)
+    line = "{:<66}{:>12}{:>12}\n"
+    sys.stdout.write(f"specbook, {where}\n{line.format('what', 'promised', 'measured')}")
+    for name in sys.argv[1:] or PARTS:
+        for row in PARTS[name]():
+            sys.stdout.write(line.format(*row))
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def test_sweep_reports_progress_once_a_row():
         ({"draft_costs_s": (-1.0,)}, "draft_s must not be negative"),
         ({"verify_s": 0.0}, "verify_s must be greater than 0"),
         ({"varies": "none"}, "varies must be fixed or every; got none"),
-        ({"seed": -1}, "seed must be whole"),
+        ({"seed": -1}, "seed must lie in"),
         ({"n_sequences": 2**24}, "must be at most 16,777,216"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from specbook.acceptance.cycle_config import CycleConfig
 from specbook.acceptance.cycles import CyclesResult, simulate_cycles
@@ -104,8 +105,38 @@ def test_interval_never_leaves_what_a_sequence_can_take():
     for seed in range(40):
         result = _run(FixedAcceptance(acceptance=0.9), 15, n_sequences=2, tokens_per_sequence=16, seed=seed)
         low, high = result.mean_rounds_interval
+        if result.rounds[0] == result.rounds[1]:  # two alike say nothing of the spread
+            assert np.isnan([low, high]).all()
+            continue
         assert 1 <= low <= result.mean_rounds <= high <= 16
         assert result.speedup_interval[0] <= result.speedup <= result.speedup_interval[1]
+
+
+def test_interval_is_students_t_over_sequences():
+    result = _run(FixedAcceptance(acceptance=0.6), 3, n_sequences=7, tokens_per_sequence=64)
+    error = stats.sem(result.rounds)
+    expected = stats.t.interval(0.95, 6, loc=result.rounds.mean(), scale=error)
+    np.testing.assert_allclose(result.mean_rounds_interval, expected)
+
+
+def test_interval_of_sequences_that_happen_to_agree_is_unknown():
+    """Fifty short sequences without one acceptance: that the next would be alike is not sure."""
+    result = _run(FixedAcceptance(acceptance=0.0005), 1, n_sequences=50, tokens_per_sequence=5)
+    assert set(result.rounds.tolist()) == {5}
+    assert np.isnan(result.speedup_interval).all()
+    assert result.row()["speedup_low"] is None
+
+
+@pytest.mark.parametrize("acceptance", [0.0, 1.0])
+def test_interval_of_sequences_that_must_agree_has_no_width(acceptance: float):
+    result = _run(FixedAcceptance(acceptance=acceptance), 3, n_sequences=20, tokens_per_sequence=64)
+    assert result.speedup_interval == (result.speedup, result.speedup)
+
+
+@pytest.mark.parametrize("fields", [{"n_sequences": 5.0}, {"tokens_per_sequence": 128.0}, {"seed": True}])
+def test_config_takes_whole_numbers_only(fields: dict[str, Any]):
+    with pytest.raises(ValueError, match="must be an int"):
+        CycleConfig(draft_model=FixedAcceptance(), **fields)
 
 
 def test_frame_repeats_every_parameter_and_concatenates():

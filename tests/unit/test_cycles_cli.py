@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -273,3 +275,41 @@ def test_help_names_the_commands(cli):
     outcome = cli("--help")
     assert all(name in outcome.out for name in ("cycles", "cycles-sweep"))
     assert "--entropy-frac" in cli("cycles", "--help").out
+
+
+def test_summary_whose_last_line_breaks_off_is_left_alone(cli, tmp_path: Path):
+    path = tmp_path / "s.csv"
+    assert cli("cycles", *SMALL, "--summary-out", path).code == 0
+    broken = path.read_bytes()[:-60]
+    path.write_bytes(broken)
+    _one_line(cli("cycles", *SMALL, "--summary-out", path), "s.csv", "its last line breaks off; complete or delete")
+    assert path.read_bytes() == broken
+
+
+def test_summary_into_parquet_is_refused(cli, tmp_path: Path):
+    path = tmp_path / "s.PARQUET"
+    _one_line(cli("cycles", *SMALL, "--summary-out", path), "rows are appended to CSV; name a .csv file")
+    assert not path.exists()
+
+
+def test_summary_of_many_processes_at_once_has_every_row(tmp_path: Path):
+    path = tmp_path / "s.csv"
+    program = "from specbook.cli import main; main()"
+    command = [sys.executable, "-c", program, "cycles", *map(str, SMALL), "--summary-out", str(path)]
+    running = [subprocess.Popen([*command, "--seed", str(seed)], stdout=subprocess.DEVNULL) for seed in range(8)]
+    assert [process.wait() for process in running] == [0] * 8
+    assert sorted(int(row["seed"]) for row in _rows(path)) == list(range(8))
+    assert [item.name for item in tmp_path.iterdir()] == ["s.csv"]
+
+
+def test_cycles_sweep_of_too_many_steps_is_one_line(cli, tmp_path: Path):
+    outcome = cli("cycles-sweep", "--out", tmp_path / "s.csv", "--n-sequences", 2, "--tokens-per-seq", 100_000)
+    _one_line(outcome, "configurations × tokens_per_sequence must lie in [1, 10,000,000]")
+
+
+def test_cycles_sweep_json_has_means_of_each_draft_model(cli, tmp_path: Path):
+    outcome = cli("cycles-sweep", "--out", tmp_path / "s.csv", "--n-sequences", 20, "--json")
+    means = json.loads(outcome.out)["mean_speedup_by_cost_ratio"]
+    assert list(means) == ["fixed", "position_decay", "entropy_aware"]
+    fixed = [row["mean_speedup"] for row in means["fixed"]]
+    assert fixed == pytest.approx([2.549, 2.099, 1.426, 0.960], rel=0.02)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import stats
 
 from specbook.acceptance.estimates import acceptance_from_counts
 from specbook.acceptance.importing.clusters import FEWEST_PROMPTS, LARGEST_NUMBER_OF_CLUSTERS, Clusters
@@ -157,3 +160,69 @@ def test_clusters_of_positions_alone_have_marginal_intervals_and_no_conditional_
     assert intervals is not None
     assert_allclose(intervals.marginal_acceptance, [[0.75, 0.75], [0.5, 0.5]])
     assert intervals.conditional_acceptance == [None, None]
+
+
+@pytest.mark.parametrize("n_prompts", [5, 10, 20, 200])
+def test_percentile_interval_is_widened_as_published(n_prompts: int):
+    """Hesterberg's expanded percentile: normal tails at the t quantile, blown up by sqrt(n / (n - 1))."""
+    quantile = stats.t.ppf(0.975, n_prompts - 1) * np.sqrt(n_prompts / (n_prompts - 1))
+    tail = stats.norm.cdf(-quantile)
+    ends = percentile_interval(np.linspace(0.0, 1.0, 100_001), n_prompts)
+    assert_allclose(ends, [tail, 1.0 - tail], atol=1e-5)
+
+
+def _intervals(clusters: Clusters, n_positions: int = 0, **options: Any) -> Any:
+    intervals = clusters.intervals(n_positions, shares=False, n_replicates=400, seed=0, **options)
+    assert intervals is not None
+    return intervals
+
+
+def test_clusters_intervals_are_those_of_their_sums():
+    """Requests of unequal number and length by prompt, eight positions: each figure against its own bootstrap."""
+    rng = np.random.default_rng(8)
+    clusters, rows = Clusters(), []
+    for prompt in range(25):
+        sums = np.zeros(4)
+        for _ in range(1 + prompt % 3):
+            counts = rng.multinomial(10 + 5 * prompt, np.full(9, 1 / 9))
+            accepted = int(counts @ np.arange(9))
+            clusters.add(Observation(by_drafted={8: counts.tolist()}, prompt=str(prompt)).completed())
+            sums += [counts.sum(), accepted, 1.0, 1.0 + accepted / counts.sum()]
+        rows.append(sums)
+    intervals = _intervals(clusters, 8)
+    sums = resampled_sums(rows, 400, np.random.default_rng(0))
+    assert_allclose(intervals.mean_acceptance_length, percentile_interval(1.0 + sums[:, 1] / sums[:, 0], 25))
+    per_request = percentile_interval(sums[:, 3] / sums[:, 2], 25)
+    assert_allclose(intervals.mean_acceptance_length_per_request, per_request)
+    assert_allclose(intervals.draft_acceptance_rate, percentile_interval(sums[:, 1] / (8 * sums[:, 0]), 25))
+    assert len(intervals.marginal_acceptance) == len(intervals.conditional_acceptance) == 8
+
+
+def test_clusters_answers_to_known_prompts_stay_with_them_beyond_the_largest_number(monkeypatch):
+    monkeypatch.setattr("specbook.acceptance.importing.clusters.LARGEST_NUMBER_OF_CLUSTERS", 64)
+    clusters = Clusters()
+    for _ in range(10):
+        for prompt in range(80):
+            clusters.add(_request([1, 1], prompt=f"p{prompt}"))
+    assert clusters.n_prompts == 80
+    rounds = clusters._sums[:64, 0]
+    assert rounds.sum() == 2 * 800
+    assert set(rounds % 20) == {0.0}  # ten answers of two rounds each, all in one place
+
+
+def test_clusters_merge_prompts_evenly(monkeypatch):
+    monkeypatch.setattr("specbook.acceptance.importing.clusters.LARGEST_NUMBER_OF_CLUSTERS", 64)
+    clusters = Clusters()
+    for _ in range(64 * 50):
+        clusters.add(_request([1]))
+    sizes = clusters._sums[:64, 0]
+    assert sizes.sum() == 64 * 50
+    assert sizes.min() > 20
+    assert sizes.max() < 90
+
+
+def test_clusters_effective_number_of_prompts():
+    clusters = Clusters()
+    for n_rounds in (100, 1, 1, 1):
+        clusters.add(_request([n_rounds]))
+    assert clusters.effective_prompts() == pytest.approx(103**2 / 10_003)

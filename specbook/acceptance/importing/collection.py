@@ -15,12 +15,12 @@ from specbook.acceptance.importing.group import Group, SourceFile
 from specbook.acceptance.importing.names import profile_names
 from specbook.acceptance.importing.options import ImportOptions
 from specbook.acceptance.importing.pool import LABELS
-from specbook.acceptance.importing.records import Progress, silent
 from specbook.acceptance.importing.sources import Source, expand
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.acceptance.readers.observation import Observation
 from specbook.checks import BadInput, shown
 from specbook.files import check_readable, sha256_of
+from specbook.progress import Progress, silent
 
 _MOST_GROUPS = 4096
 _MOST_VALUES = 64

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from specbook.acceptance.importing.records import Progress, first_line, read_lines, read_records
+from specbook.acceptance.importing.records import first_line, read_lines, read_records
 from specbook.acceptance.readers import (
     aiperf,
     automodel,
@@ -35,6 +35,7 @@ from specbook.acceptance.readers import (
 from specbook.acceptance.readers.observation import Observation, Reader, RecordReader, TextReader
 from specbook.checks import BadInput
 from specbook.files import check_readable
+from specbook.progress import Progress
 
 # In the order in which they are tried: a narrower form before a wider one.
 _MODULES: tuple[ModuleType, ...] = (

@@ -53,6 +53,7 @@ class Pool:
     n_counted: int = 0
     n_histograms: int = 0
     n_positioned: int = 0
+    n_judged: int = 0
     by_accepted: Counter[int] = field(default_factory=Counter)
     by_drafted: dict[int, Counter[int]] = field(default_factory=dict)
     accepted_by_position: Floats = field(default_factory=lambda: np.zeros(0))
@@ -127,6 +128,7 @@ class Pool:
             return
         self.n_positioned += 1
         drafted = seen.drafted_by_position
+        self.n_judged += drafted is not None
         judged = np.full(len(accepted), float(seen.n_rounds)) if drafted is None else np.asarray(drafted, dtype=float)
         self.accepted_by_position = _added(self.accepted_by_position, accepted)
         self.drafted_by_position = _added(self.drafted_by_position, judged)
@@ -151,9 +153,11 @@ class Pool:
         return {k: dense(self.by_drafted[k], k + 1) for k in sorted(self.by_drafted)}
 
     def mostly_full_length(self) -> bool:
-        """Whether all rounds but a few, cut at the end of a sequence, drafted every position."""
-        last = self.drafted_by_position[-1] if self.drafted_by_position.size else 0.0
-        return bool(last >= MOSTLY * self.rounds.value)
+        """Whether all rounds but a few, cut at the end of a sequence, are known to have drafted every position."""
+        n_positions, rounds = self.drafted_by_position.size, self.rounds.value
+        if self.drafted.total is not None:
+            return bool(MOSTLY * n_positions * rounds <= self.drafted.total <= n_positions * rounds)
+        return bool(self.n_judged == self.n_observations and self.drafted_by_position[-1:] >= MOSTLY * rounds)
 
     def positions(self) -> list[float] | None:
         """Marginal acceptance from rounds by position; None if it rises, which no marginal does."""

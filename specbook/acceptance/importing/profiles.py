@@ -10,6 +10,7 @@ from specbook.acceptance.estimates import weighted
 from specbook.acceptance.importing.clusters import FEWEST_PROMPTS
 from specbook.acceptance.importing.pool import Pool, dense
 from specbook.acceptance.profile import (
+    VARIED,
     AcceptanceProfile,
     Evidence,
     TreeYield,
@@ -180,6 +181,8 @@ def _from_positions(pool: Pool, is_tree: bool, labels: dict[str, Any]) -> Accept
         labels["warnings"].append(_RISING)
         return None
     conditional = null_for_nan(conditional_from_marginal(marginal))
+    if np.ptp(pool.drafted_by_position) > (1.0 - MOSTLY) * pool.rounds.value:
+        labels["warnings"].append(VARIED)
     if labels["draft_length"] is None and pool.mostly_full_length():
         labels["draft_length"] = len(marginal)
     return AcceptanceProfile(

@@ -11,12 +11,7 @@ from typing import Any
 
 from specbook.checks import BadInput
 from specbook.files import DOCUMENT_LIMIT_BYTES, check_readable, parse_json, read_json
-
-Progress = Callable[[int], None]
-
-
-def silent(_: int) -> None:
-    """Report no progress."""
+from specbook.progress import Progress, silent
 
 
 @dataclass(frozen=True, slots=True)

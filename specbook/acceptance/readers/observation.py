@@ -10,6 +10,11 @@ from specbook.acceptance import estimates
 
 Table = dict[int, list[int]]
 
+# For formats whose answers do not say to which prompt they belong.
+UNNAMED = (
+    "answers do not name their prompts: each counts as a prompt of its own, so intervals are too narrow where a prompt "
+    "was answered more than once"
+)
 # How the note of a reader begins that has inferred the number of rounds.
 INFERRED = "rounds are not in the source"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specbook.acceptance.estimates import weighted
-from specbook.acceptance.readers.observation import INFERRED, Observation
+from specbook.acceptance.readers.observation import INFERRED, UNNAMED, Observation
 from specbook.acceptance.readers.values import (
     LONGEST_DRAFT,
     an_object,
@@ -28,6 +28,7 @@ NAME = "sglang-meta-info"
 WARNINGS = (
     "SGLang multiplies rounds by the configured draft tokens and does not count what was proposed: with top-k above 1 "
     "they are nodes of a tree, and with an adaptive length they are not what was drafted",
+    UNNAMED,
 )
 CUMULATIVE = False
 

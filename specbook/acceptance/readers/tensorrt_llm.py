@@ -12,12 +12,12 @@ from typing import Any
 
 from specbook.acceptance import estimates
 from specbook.acceptance.readers import vllm_per_request
-from specbook.acceptance.readers.observation import Observation
+from specbook.acceptance.readers.observation import UNNAMED, Observation
 from specbook.acceptance.readers.values import LONGEST_DRAFT, dense, expect, expect_close, number, text, whole
 from specbook.checks import BadInput
 
 NAME = "tensorrt-llm"
-WARNINGS: tuple[str, ...] = ()
+WARNINGS = (UNNAMED,)
 CUMULATIVE = False
 
 _STATISTICS = "speculative_decoding"

@@ -14,7 +14,7 @@ from typing import Any
 
 from specbook.acceptance import estimates
 from specbook.acceptance.readers import vllm_counters
-from specbook.acceptance.readers.observation import Observation, Table
+from specbook.acceptance.readers.observation import UNNAMED, Observation, Table
 from specbook.acceptance.readers.values import (
     LONGEST_DRAFT,
     SHORTEST_ANSWER_NAME,
@@ -30,7 +30,7 @@ from specbook.acceptance.readers.values import (
 from specbook.checks import BadInput
 
 NAME = "vllm-per-request"
-WARNINGS = vllm_counters.WARNINGS
+WARNINGS = (*vllm_counters.WARNINGS, UNNAMED)
 CUMULATIVE = False
 
 _KEYS = frozenset({"acceptance_histogram", "num_accepted_draft_tokens", "mean_acceptance_length"})
