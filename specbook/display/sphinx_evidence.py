@@ -23,7 +23,7 @@ from specbook.display.sphinx_nodes import folded, paragraph, table
 def readers_table() -> list[nodes.Element]:
     """Formats by name, and what the shipped example of each gives."""
     examples = {path.stem: path for path in example_file("spec-bench.jsonl").parent.iterdir()}
-    headings = ("format", "evidence of its example", "requests apart, so intervals")
+    headings = ("format", "evidence of its example", "intervals")
     rows = []
     for name in FORMATS:
         profiles = import_profiles([examples[name]]).values()
