@@ -115,3 +115,8 @@ def test_read_records_progress_adds_up_to_the_file(save, content: str):
     path, seen = save("a", content), []
     list(read_records(path, lambda _: None, seen.append))
     assert sum(seen) == path.stat().st_size
+
+
+def test_read_records_byte_order_mark_alone_on_the_first_line_is_no_matter(save):
+    path = save("a.jsonl", b'\xef\xbb\xbf\n{"a": 1}\n{"a": 2}\n')
+    assert [record.value for record in read_records(path, print)] == [{"a": 1}, {"a": 2}]

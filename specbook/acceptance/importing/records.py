@@ -56,11 +56,7 @@ def read_records(path: Path, warn: Callable[[str], None], progress: Progress = s
 
 def first_line(path: Path) -> bytes:
     """The first line that is not blank, without blanks around it; empty if there is none."""
-    with path.open("rb") as stream:
-        line = _next_line(stream, path, 1).removeprefix(codecs.BOM_UTF8).strip()
-        while line == b"" and stream.peek(1):
-            line = _next_line(stream, path, 1).strip()
-    return line
+    return next((line.strip() for _, line in _numbered_lines(path, silent) if line.strip()), b"")
 
 
 def read_lines(path: Path, progress: Progress = silent) -> Iterator[str]:
@@ -71,13 +67,8 @@ def read_lines(path: Path, progress: Progress = silent) -> Iterator[str]:
     BadInput
         If a line is longer than any format has.
     """
-    with path.open("rb") as stream:
-        for number in range(1, 2**63):
-            line = _next_line(stream, path, number)
-            if not line:
-                return
-            progress(len(line))
-            yield line.removeprefix(codecs.BOM_UTF8).decode("utf-8", errors="backslashreplace").rstrip("\r\n")
+    for _, line in _numbered_lines(path, progress):
+        yield line.decode("utf-8", errors="backslashreplace").rstrip("\r\n")
 
 
 def _is_json_lines(path: Path) -> bool:
@@ -88,38 +79,39 @@ def _is_json_lines(path: Path) -> bool:
         return False
 
 
-def _next_line(stream: Any, path: Path, number: int) -> bytes:
-    line: bytes = stream.readline(DOCUMENT_LIMIT_BYTES + 1)
-    if len(line) > DOCUMENT_LIMIT_BYTES:
-        raise BadInput(
-            f"line {number} is longer than {DOCUMENT_LIMIT_BYTES / 1e6:.0f} MB",
-            file=str(path),
-            remedy="no known format has such lines; export JSON Lines, one request a line",
-        )
-    return line
+def _numbered_lines(path: Path, progress: Progress) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines with their numbers from 1, without a byte-order mark before the first."""
+    with path.open("rb") as stream:
+        for number in range(1, 2**63):
+            line = stream.readline(DOCUMENT_LIMIT_BYTES + 1)
+            if len(line) > DOCUMENT_LIMIT_BYTES:
+                raise BadInput(
+                    f"line {number} is longer than {DOCUMENT_LIMIT_BYTES / 1e6:.0f} MB",
+                    file=str(path),
+                    remedy="no known format has such lines; export JSON Lines, one request a line",
+                )
+            if not line:
+                return
+            progress(len(line))
+            yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
 
 
 def _json_lines(path: Path, warn: Callable[[str], None], progress: Progress) -> Iterator[Record]:
     broken: BadInput | None = None
     broken_line = n_good = 0
-    with path.open("rb") as stream:
-        for number in range(1, 2**63):
-            line = _next_line(stream, path, number)
-            if not line:
-                break
-            progress(len(line))
-            if not line.strip():
-                continue
-            if broken is not None:
-                raise broken
-            where = f"{path} line {number}"
-            try:
-                value = parse_json(line, where)
-            except BadInput as error:
-                broken, broken_line = error, number
-                continue
-            n_good += 1
-            yield Record(value, where)
+    for number, line in _numbered_lines(path, progress):
+        if not line.strip():
+            continue
+        if broken is not None:
+            raise broken
+        where = f"{path} line {number}"
+        try:
+            value = parse_json(line, where)
+        except BadInput as error:
+            broken, broken_line = error, number
+            continue
+        n_good += 1
+        yield Record(value, where)
     if broken is not None:
         if not n_good:
             raise broken
