@@ -50,7 +50,8 @@ def funnel_notes(config: FunnelConfig, candidates: Sequence[DraftCandidates]) ->
 def _assumption_notes(candidates: Sequence[DraftCandidates]) -> list[str]:
     assumed = sorted({text for each in candidates for text in each.assumptions if not text.startswith(MEASURED)})
     long, short = (library_profile(f"vllm-48892-mtp-k{k}").marginal_acceptance or [0.0] for k in (8, 1))
-    return [
+    added = sorted({text for each in candidates for text in each.assumptions if text.startswith(f"{MEASURED}, ")})
+    return [f"acceptance at its own draft length: {text}" for text in added] + [
         f"{text}: acceptance at a position is taken not to depend on the draft length; position 1 was accepted in "
         f"{short[0]:.1%} of rounds at K = 1 and in {long[0]:.1%} at K = 8 on one server (vllm-project/vllm#48892)"
         for text in assumed

@@ -653,3 +653,11 @@ def test_profile_import_only_keeps_what_it_names(cli, out: Path):
     assert read_profile(out / "p.json").domain == "coding"
     _one_line(cli("profile", "import", source, "--only", "coding", "--out", out / "old.json"), "is no NAME=VALUE; ")
     assert (out / "old.json").read_text() == "old"
+
+
+def test_project_says_that_a_draft_length_was_stated(cli, out: Path):
+    source = example_file("spec-bench.jsonl")
+    assert cli("profile", "import", source, "--draft-length", 5, "--out", out / "p.json").code == 0
+    outcome = cli(*_project(out / "t.parquet", acceptance=out / "p.json"))
+    assert "note: acceptance at its own draft length: measured, draft length stated at import" in outcome.out
+    assert "measured, draft length stated at import" in pl.read_parquet(out / "t.parquet")["acceptance_assumption"]

@@ -630,3 +630,12 @@ def test_import_profile_long_names_are_refused_at_once(save):
 def test_import_profile_random_prompts_are_said_to_overstate(save):
     profile = import_profile([save("a.json", _totals())], ImportOptions(labels={"domain": "random"}))
     assert any("random tokens overstate" in text for text in profile.warnings)
+
+
+def test_import_profile_several_runs_are_named_before_what_else_differs(save):
+    record = {"id": "a", "predicted_n": 100, "draft_n": 150, "draft_n_accepted": 50}
+    runs = [{"backend": name, "method": name, "records": [record]} for name in ("draft_1b", "ngram")]
+    with pytest.raises(
+        BadInput, match="run: requests disagree: draft_1b/draft_1b, ngram/ngram; keep one with --only run=…"
+    ):
+        import_profile([save("a.json", {"meta": {"target": "m", "draft": "d"}, "runs": runs})])

@@ -30,7 +30,8 @@ def agreed_profile(group: Group, options: ImportOptions, notes: list[str], *, se
     _check_copies(group)
     _check_runs(group)
     stated = options.stated
-    labels = {name: _agreed(name, group, stated) for name in LABELS}
+    # Runs first: what else differs between them is what they are.
+    labels = {name: _agreed(name, group, stated) for name in sorted(LABELS, key=lambda name: name != "run")}
     del labels["run"]
     changed = [name for name in stated if group.pool.labels[name] != {stated[name]}]
     labels["stated_labels"] = changed
