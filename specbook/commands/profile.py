@@ -61,15 +61,16 @@ def profile_import(
         "draft_length": draft_length,
     }
     is_folder = out.endswith(("/", os.sep))
-    sources = expand(files, leave_out=Path(out) if is_folder else None)
-    paths = [source.path for source in sources]
-    _check_not_read([Path(out)], paths)
+    sources = expand(files)
     options = ImportOptions(format=format, labels=labels, only=_only(category or [], only or []))
-    with reading(paths) as progress:
-        profiles = Collection(options, split=is_folder).profiles(sources, progress)
+    collection = Collection(options, split=is_folder)
+    with reading([source.path for source in sources]) as progress:
+        profiles = collection.profiles(sources, progress)
+    read = [file.path for file in collection.files]
     if is_folder:
-        _write_profiles(profiles, Path(out), paths, json)
+        _write_profiles(profiles, Path(out), read, json)
     else:
+        _check_not_read([Path(out)], read)
         _write_one(next(iter(profiles.values())), Path(out), json)
 
 

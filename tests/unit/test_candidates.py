@@ -134,3 +134,32 @@ def test_draft_candidates_construction_impossible_values_are_refused(
 ):
     with pytest.raises(ValueError, match=message):
         DraftCandidates(draft_lengths=lengths, expected_tokens=tokens, assumptions=assumptions)
+
+
+def test_draft_candidates_rate_alone_is_one_and_k_times_it():
+    profile = AcceptanceProfile(evidence="draft_rate", draft_length=4, draft_acceptance_rate=0.4)
+    candidates = draft_candidates([profile])
+    assert candidates.expected_tokens == (1.0, pytest.approx(2.6))
+    assert candidates.assumptions == (MEASURED, MEASURED)
+
+
+def test_draft_candidates_positions_short_of_the_length_yield_to_the_mean():
+    profile = AcceptanceProfile(
+        evidence="marginal", draft_length=4, marginal_acceptance=[0.8, 0.5], mean_acceptance_length=2.6
+    )
+    assert draft_candidates([profile]).expected_tokens == (1.0, 2.6)
+
+
+def test_draft_candidates_mean_length_is_no_more_than_a_round_can_give():
+    profile = AcceptanceProfile(evidence="mean_length", draft_length=3, mean_acceptance_length=4.0 + 5e-7)
+    assert draft_candidates([profile]).expected_tokens == (1.0, 4.0)
+
+
+def test_draft_candidates_say_what_was_added_to_the_measurement():
+    values: dict[str, Any] = {"draft_length": 4, "draft_acceptance_rate": 0.4, "n_drafted_tokens": 40}
+    counts = {"n_rounds": 10, "n_accepted_tokens": 16, "mean_acceptance_length": 2.6}
+    inferred = AcceptanceProfile(evidence="draft_rate", **values, **counts)
+    assert draft_candidates([inferred]).assumptions[1] == "measured, rounds inferred"
+    stated = inferred.model_copy(update={"stated_labels": ["draft_length", "domain"]})
+    expected = "measured, rounds inferred, draft length stated at import"
+    assert draft_candidates([stated]).assumptions[1] == expected

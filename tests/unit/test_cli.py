@@ -134,9 +134,10 @@ def test_profile_import_folder_without_a_file_is_one_line(cli, tmp_path: Path, o
     _unchanged(out)
 
 
-def test_profile_import_folder_that_holds_the_output_is_one_line(cli, tmp_path: Path, out: Path):
-    _one_line(cli("profile", "import", tmp_path, "--out", out / "old.json"), "is one of the files to read; ")
-    _unchanged(out)
+def test_profile_import_folder_that_holds_the_output_reads_the_rest(cli, save, tmp_path: Path, out: Path):
+    save("a.json", VLLM)
+    assert cli("profile", "import", tmp_path, "--out", out / "new.json").code == 0
+    assert cli("profile", "import", tmp_path, "--out", out / "new.json").code == 0
 
 
 def test_profile_import_missing_file_is_one_line(cli, tmp_path: Path, out: Path):
@@ -661,3 +662,76 @@ def test_project_says_that_a_draft_length_was_stated(cli, out: Path):
     outcome = cli(*_project(out / "t.parquet", acceptance=out / "p.json"))
     assert "note: acceptance at its own draft length: measured, draft length stated at import" in outcome.out
     assert "measured, draft length stated at import" in pl.read_parquet(out / "t.parquet")["acceptance_assumption"]
+
+
+@pytest.mark.parametrize("out", ["", "deep/../", "link/"])
+def test_profile_import_into_a_folder_above_the_sources(cli, tmp_path: Path, out: str):
+    (tmp_path / "deep" / "raw").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path)
+    record = {"model_id": "m", "choices": [{"accept_lengths": [3, 1]}]}
+    (tmp_path / "deep" / "raw" / "a.jsonl").write_text(json.dumps(record))
+    for _ in range(2):
+        assert cli("profile", "import", tmp_path / "deep" / "raw", "--out", f"{tmp_path}/{out}").code == 0
+
+
+def test_profile_import_file_name_that_is_no_text_is_no_traceback(cli, tmp_path: Path):
+    source = tmp_path / os.fsdecode(b"\xff.jsonl")
+    source.write_text(json.dumps({"choices": [{"accept_lengths": [3, 1]}]}))
+    assert cli("profile", "import", tmp_path, "--out", f"{tmp_path}/out.json").code in (0, 2)
+    assert cli("profile", "import", source, "--target", "\udcff", "--out", f"{tmp_path}/out.json").code in (0, 2)
+
+
+def _answers(*categories: str) -> list[dict[str, Any]]:
+    return [{"model_id": "m", "category": name, "choices": [{"accept_lengths": [3, 1]}]} for name in categories]
+
+
+def test_profile_import_notes_are_on_standard_error(cli, save, out: Path):
+    outcome = cli("profile", "import", save("a.jsonl", _answers("x", "y")), "--out", out / "p.json")
+    notes = read_profile(out / "p.json").warnings
+    assert notes
+    assert outcome.err.splitlines() == [f"specbook: note: {text}" for text in notes]
+    outcome = cli("profile", "import", save("a.jsonl", _answers("x", "y")), "--out", f"{out}/f/")
+    assert outcome.err.splitlines()[0].startswith("specbook: note (2 of 2 profiles): the source does not say")
+
+
+def test_profile_import_folder_twice_gives_the_same(cli, save, tmp_path: Path):
+    """What the first time wrote is not read the second time."""
+    save("a.jsonl", _answers("x", "y"))
+    first = cli("profile", "import", tmp_path, "--out", f"{tmp_path}/out/", "--json")
+    second = cli("profile", "import", tmp_path, "--out", f"{tmp_path}/out/", "--json")
+    assert first.code == second.code == 0
+    assert (first.out, first.err) == (second.out, second.err)
+    assert list(json.loads(first.out)) == ["x", "y"]
+
+
+def test_profile_import_file_named_in_the_output_folder_is_read_and_kept(cli, out: Path):
+    source = out / "x.json"
+    source.write_text(json.dumps(_answers("x")[0]))
+    assert cli("profile", "import", source, "--out", f"{out}/").code == 0
+    source.rename(out / "acceptance.json")
+    outcome = cli("profile", "import", out / "acceptance.json", "--out", f"{out}/")
+    _one_line(outcome, "is one of the files to read; choose another --out")
+
+
+def test_profile_import_output_is_no_input_by_another_name(cli, save, out: Path):
+    source = save("a.jsonl", _answers("x"))
+    (out / "link.json").symlink_to(source)
+    _one_line(cli("profile", "import", source, "--out", out / "link.json"), "is one of the files to read")
+    assert len(source.read_text().splitlines()) == 1
+
+
+def test_profile_import_filters_add_up(cli, save, out: Path):
+    source = save("a.jsonl", _answers("x", "y", "z", "a=b"))
+    for wanted, rounds in (
+        (("--category", "x", "--category", "y"), 4),
+        (("--category", "x", "--only", "domain=y", "--only", "domain=z"), 6),
+        (("--only", "domain=a=b"), 2),
+    ):
+        assert cli("profile", "import", source, *wanted, "--out", out / "p.json").code == 0
+        assert read_profile(out / "p.json").n_rounds == rounds
+
+
+def test_profile_import_infinite_temperature_says_so(cli, out: Path):
+    source = example_file("spec-bench.jsonl")
+    outcome = cli("profile", "import", source, "--temperature", "inf", "--out", out / "old.json")
+    _one_line(outcome, "--temperature = inf: must be finite; 0 is greedy")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import pytest
 
 from specbook.acceptance.importing import FORMATS, ImportOptions, import_profile, import_profiles
+from specbook.acceptance.importing.names import profile_names
 from specbook.acceptance.library import example_file
 from specbook.checks import BadInput
 
@@ -566,7 +570,7 @@ def test_import_profile_only_compares_numbers_as_numbers(save, text: str):
     assert import_profile([path], ImportOptions(only={"temperature": (text,)})).n_rounds == 1
 
 
-@pytest.mark.parametrize("text", ["–", "unknown", "None"])
+@pytest.mark.parametrize("text", ["–", "unknown", "-"])
 def test_import_profile_only_finds_what_the_source_does_not_say(save, text: str):
     path = save("a.jsonl", [_labelled([3]), _answer([2, 1], model_id="other")])
     assert import_profile([path], ImportOptions(only={"drafter": (text,)})).n_rounds == 2
@@ -639,3 +643,404 @@ def test_import_profile_several_runs_are_named_before_what_else_differs(save):
         BadInput, match="run: requests disagree: draft_1b/draft_1b, ngram/ngram; keep one with --only run=…"
     ):
         import_profile([save("a.json", {"meta": {"target": "m", "draft": "d"}, "runs": runs})])
+
+
+@pytest.mark.parametrize("open_label", ["target", "domain", "temperature"])
+def test_import_profile_totals_stay_apart_while_one_label_is_open(save, open_label: str):
+    paths = [save("a.json", _totals(None)), save("b.json", _totals(None, **OTHER))]
+    labels = {name: value for name, value in (SAID | {"target": "m"}).items() if name != open_label}
+    with pytest.raises(BadInput, match="totals of several runs"):
+        import_profile(paths, ImportOptions(labels=labels))
+    assert len(import_profiles(paths, ImportOptions(labels=labels))) == 2
+
+
+def test_import_profiles_runs_in_files_of_one_name_stay_apart(tmp_path: Path):
+    for run, totals in (("run1", _totals()), ("run2", _totals(**OTHER))):
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "result.json").write_text(json.dumps(totals))
+    profiles = import_profiles([tmp_path])
+    assert sorted(profile.n_rounds or 0 for profile in profiles.values()) == [100, 300]
+    assert all("run1" in name or "run2" in name for name in profiles)
+
+
+def _lengths(first: int) -> dict[str, Any]:
+    return {"Acceptance_Length_Histogram": {"1": first, "2": 20}}
+
+
+def _runs_named(profile: Any) -> list[str]:
+    return [text for text in profile.warnings if text.startswith("run of the source")]
+
+
+def test_import_profile_run_is_named_where_there_are_several(save):
+    several, one = save("a.json", [_lengths(10), _lengths(30)]), save("b.json", [_lengths(50)])
+    options = ImportOptions(only={"run": ("2",)})
+    assert _runs_named(import_profile([several], options)) == ["run of the source: 2"]
+    assert _runs_named(import_profile([one])) == []
+    profiles = import_profiles([several, save("c.json", _totals())])
+    assert [_runs_named(profile) for profile in profiles.values()] == [
+        ["run of the source: 1"],
+        ["run of the source: 2"],
+        [],
+    ]
+
+
+def test_import_profile_wanted_requests_without_rounds_are_no_mistyped_filter(save):
+    path = save("a.jsonl", [_answer([]), _answer([3], "rag")])
+    with pytest.raises(BadInput, match="every request is empty"):
+        import_profile([path], ImportOptions(only={"domain": ("qa",)}))
+
+
+def test_import_profile_category_that_is_not_there_is_answered_with_all_that_are(save):
+    path = save("a.jsonl", [_answer([3], "qa"), _answer([3], "rag")])
+    with pytest.raises(BadInput, match=r"there is domain qa, rag$"):
+        import_profile([path], ImportOptions(only={"domain": ("code",)}))
+
+
+def test_import_profile_many_names_are_cut_short(save, tmp_path: Path):
+    for index in range(7):
+        save(f"notes{index}.md", f"# {index}\n")
+    with pytest.raises(BadInput, match=r"notes4\.md, …: no acceptance file among them"):
+        import_profile([tmp_path])
+    save("a.jsonl", [_labelled([3])])
+    (note,) = [text for text in import_profile([tmp_path]).warnings if "left out" in text]
+    assert note == f"7 files{LEFT_OUT}" + ", ".join(f"notes{index}.md" for index in range(5)) + ", …"
+    paths = [save(f"m{index}.jsonl", [_labelled([3], f"m{index}")]) for index in range(7)]
+    with pytest.raises(BadInput, match=r"m4\.jsonl, …: target: requests disagree"):
+        import_profile(paths)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (
+            [_answer([3, 1] * 60)],
+            [_answer([2, 2] * 30), _answer([2, 2] * 30)],
+        ),  # as many rounds and tokens, two answers
+        ([_answer([3, 1] * 60)], [_answer([3, 2] * 60)]),
+        (_totals(), _totals(spec_decode_draft_tokens=190, spec_decode_acceptance_rate=100 * 120 / 190)),
+    ],
+)
+def test_import_profile_files_that_agree_in_some_sums_are_no_copies(save, first, second):
+    paths = [save(f"{name}.json", content) for name, content in (("a", first), ("b", second))]
+    assert import_profile(paths, ImportOptions(labels=SAID)).n_rounds in (200, 240)
+
+
+def test_import_profile_totals_of_a_run_are_of_no_requests(save):
+    profile = import_profile([save("a.json", _totals())])
+    assert profile.provenance[0].n_requests is None
+    assert profile.mean_acceptance_length_per_request is None
+
+
+def test_import_profile_file_that_gave_no_rounds_is_no_provenance(save):
+    paths = [save("a.jsonl", [_answer([3])]), save("b.jsonl", [_answer([])])]
+    assert [origin.file for origin in import_profile(paths).provenance] == ["a.jsonl"]
+
+
+def _page(rounds: int) -> str:
+    """Counters of a server, as Prometheus prints them."""
+    counts = {"num_drafts": rounds, "num_draft_tokens": 2 * rounds, "num_accepted_tokens": rounds}
+    return "".join(f'vllm:spec_decode_{name}_total{{model_name="m"}} {n}.0\n' for name, n in counts.items())
+
+
+def test_import_profile_two_pages_of_counters_count_the_same_rounds(save):
+    paths = [save("1.txt", _page(100)), save("2.txt", _page(300))]
+    for options in (ImportOptions(), ImportOptions(labels=SAID)):
+        with pytest.raises(BadInput, match=r"counts since the server started, .*; import only the last one"):
+            import_profile(paths, options)
+
+
+def test_import_profile_two_draft_lengths_and_an_open_one_are_refused(save):
+    records = [_vllm([1, 1, 2], num_spec_tokens=length) for length in (2, 4)]
+    with pytest.raises(BadInput, match="draft_length: requests disagree: 2, 4, –") as refused:
+        import_profile([save("a.jsonl", [*records, _vllm([1, 1])])])
+    assert "or pass --" not in str(refused.value)
+
+
+def test_import_profile_files_that_leave_labels_open_are_said_to(save):
+    paths = [save("a.jsonl", [_answer([3], model_id="m")]), save("b.jsonl", [_answer([2], model_id="m")])]
+    note = "2 files pooled; they do not all say temperature"
+    assert note in import_profile(paths).warnings
+    assert not any("pooled" in text for text in import_profile(paths[:1]).warnings)
+    stated = import_profile(paths, ImportOptions(labels={"temperature": 0.0}))
+    assert not any("pooled" in text for text in stated.warnings)
+
+
+@pytest.mark.parametrize("category", ["random", "Random", "synthetic"])
+def test_import_profile_random_prompts_of_the_source_are_said_to_overstate(save, category: str):
+    profile = import_profile([save("a.jsonl", [_answer([3], category)])])
+    assert any("random tokens overstate" in text for text in profile.warnings)
+
+
+def test_import_profile_lengths_without_rounds_are_not_averaged_and_the_error_names_the_file(save):
+    record = {"model_id": "m", "spec_decode_acceptance_length": 2.2}
+    with pytest.raises(BadInput, match=r"a\.json: 2 records without the rounds behind them"):
+        import_profile([save("a.json", [record, record | {"spec_decode_acceptance_length": 3.0}])])
+
+
+def _timings(rounds: int, drafted: int, accepted: int, **fields: Any) -> dict[str, Any]:
+    return {"timings": {"predicted_n": rounds + accepted, "draft_n": drafted, "draft_n_accepted": accepted} | fields}
+
+
+def test_import_profile_one_request_with_inferred_rounds_makes_the_evidence_a_rate(save):
+    profile = import_profile([save("a.jsonl", [_timings(10, 30, 20), _timings(10, 30, 15, draft_rounds=10)])])
+    assert (profile.evidence, profile.n_rounds) == ("draft_rate", 20)
+    assert any(text.startswith("rounds are not in the source") for text in profile.warnings)
+    assert any("what the target verified" in text for text in profile.warnings)
+
+
+def test_import_profile_one_tree_among_chains_makes_a_tree(save):
+    records = [_answer([3, 1], model_id="m-eagle-float16"), _answer([3, 1], model_id="m-sps-d-float16")]
+    labels = {"method": "eagle", "drafter": "d"}
+    for name, content in (("a.jsonl", records), ("b.jsonl", records[::-1])):
+        assert import_profile([save(name, content)], ImportOptions(labels=labels)).tree is not None
+
+
+def test_import_profile_drafted_total_is_unknown_whichever_request_lacks_it(save):
+    profile = import_profile([save("a.jsonl", [_vllm([1, 1]), _vllm([1, 1], num_draft_tokens=3)])])
+    assert profile.n_drafted_tokens is None
+
+
+def test_import_profile_lengths_are_weighed_by_rounds(save):
+    records = [{"meta_info": {"spec_verify_ct": n, "completion_tokens": m}} for n, m in ((10, 30), (30, 60))]
+    assert import_profile([save("a.jsonl", records)]).mean_acceptance_length == pytest.approx(90 / 40)
+
+
+def test_import_profile_inferred_rounds_may_be_one_too_many_a_request(save):
+    """Ten requests with 110 inferred rounds have 100 true ones at the least, which drafted five each."""
+    records = [_timings(11, 50, 20 + index) for index in range(10)]
+    assert import_profile([save("a.jsonl", records)], ImportOptions(labels={"draft_length": 5})).draft_length == 5
+
+
+def test_import_profile_one_inferred_round_is_no_division_by_nothing(save):
+    with pytest.raises(BadInput, match=r"rounds drafted 1\.00 tokens on average"):
+        import_profile([save("a.json", _timings(1, 1, 1))], ImportOptions(labels={"draft_length": 5}))
+
+
+def test_import_profile_inferred_rounds_two_too_many_a_request_are_refused(save):
+    records = [_timings(12, 50, 20 + index) for index in range(10)]
+    with pytest.raises(BadInput, match=r"rounds drafted 4\.17 tokens on average"):
+        import_profile([save("a.jsonl", records)], ImportOptions(labels={"draft_length": 5}))
+
+
+def test_import_profile_counted_rounds_are_not_too_many(save):
+    """mlx-vlm gives rounds: 110 rounds of five cannot have drafted 500."""
+    records = [_timings(11, 50, 20 + index, draft_rounds=11) for index in range(10)]
+    with pytest.raises(BadInput, match=r"rounds drafted 4\.55 tokens on average"):
+        import_profile([save("a.jsonl", records)], ImportOptions(labels={"draft_length": 5}))
+
+
+@pytest.mark.parametrize("length", [3, 8])
+def test_import_profile_stated_draft_length_against_some_requests_is_refused(save, length: int):
+    path = save("a.jsonl", [_vllm([1, 1, 2], num_spec_tokens=5), _vllm([2, 1, 2])])
+    with pytest.raises(BadInput, match=rf"draft_length = {length}: the source says 5"):
+        import_profile([path], ImportOptions(labels={"draft_length": length}))
+    assert import_profile([path], ImportOptions(labels={"draft_length": 5})).draft_length == 5
+
+
+def test_import_profiles_files_that_differ_far_up_stay_apart(tmp_path: Path):
+    for top, totals in (("exp1", _totals()), ("exp2", _totals(**OTHER))):
+        folder = tmp_path / top / "model" / "run"
+        folder.mkdir(parents=True)
+        (folder / "result.json").write_text(json.dumps(totals))
+    assert sorted(profile.n_rounds or 0 for profile in import_profiles([tmp_path]).values()) == [100, 300]
+
+
+def test_import_profile_random_among_other_domains_is_told_alike_every_time(save):
+    path = save("a.jsonl", [_answer([2 + index], name) for index, name in enumerate(("random", "code", "qa", "rag"))])
+    program = (
+        "import sys; from pathlib import Path; from specbook.acceptance.importing import import_profile; "
+        "print(import_profile([Path(sys.argv[1])]).warnings)"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program, str(path)],
+            env=os.environ | {"PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in range(8)
+    }
+    assert len(told) == 1
+
+
+def test_import_profile_log_line_that_stands_twice_is_not_two_windows(save):
+    line = (
+        "INFO 05-01 19:15:26 [metrics.py:101] SpecDecoding metrics: Mean acceptance length: 2.20, Accepted throughput: "
+        "12.00 tokens/s, Drafted throughput: 20.00 tokens/s, Accepted: 120 tokens, Drafted: 200 tokens, "
+        "Per-position acceptance rate: 0.800, 0.400, Avg Draft acceptance rate: 60.0%\n"
+    )
+    profile = import_profile([save("a.log", line * 2)])
+    assert profile.n_rounds == 100
+    assert "lines of metrics that stand twice were counted once: 1" in profile.warnings
+
+
+def test_import_profile_no_method_is_not_an_unknown_one(save):
+    path = save("a.jsonl", [_answer([1, 1], model_id="m-vanilla-float16"), _answer([2, 1], model_id="m")])
+    assert import_profile([path], ImportOptions(only={"method": ("none",)})).n_rounds == 2
+
+
+@pytest.mark.parametrize("labels", [{"tagret": "m"}, {"draft_length": 10**7}, {"draft_length": "4"}])
+def test_import_options_label_that_is_none_is_bad_input(save, labels: dict[str, Any]):
+    with pytest.raises(BadInput):
+        import_profile([save("a.jsonl", [_answer([2, 1])])], ImportOptions(labels=labels))
+
+
+def test_import_profile_progress_of_text_and_of_a_document_reaches_the_size(save):
+    for path in (save("a.txt", _page(10)), save("b.json", json.dumps(_totals(), indent=1))):
+        seen: list[int] = []
+        import_profile([path], progress=seen.append)
+        assert sum(seen) == path.stat().st_size
+
+
+def test_import_profile_byte_order_mark_is_no_matter(save):
+    record = _answer([2, 1])
+    for text in (json.dumps(record), json.dumps(record, indent=1), _page(2)):
+        assert import_profile([save("a", b"\xef\xbb\xbf" + text.encode())]).n_rounds == 2
+
+
+def test_import_profile_lines_that_are_all_broken_are_refused(save):
+    with pytest.raises(BadInput, match="is not complete JSON"):
+        import_profile([save("a.jsonl", '{"choices": [{"accept_lengths": [2, 1]')])
+
+
+def test_import_profile_broken_text_file_of_a_folder_is_refused(save, tmp_path: Path):
+    """A log in which a line was recognised is a log, and its contradiction is not passed over."""
+    save("a.jsonl", [_labelled([3])])
+    save("b.txt", 2 * _page(10))
+    with pytest.raises(BadInput, match=r"b\.txt line 4: num_drafts = .*: stands twice"):
+        import_profile([tmp_path])
+
+
+def test_import_profile_hidden_folders_are_left_out_and_a_folder_below_one_is_searched(tmp_path: Path):
+    for place in (tmp_path / "seen" / ".cache", tmp_path / "seen", tmp_path / ".home" / "runs"):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "a.jsonl").write_text(json.dumps(_labelled([len(place.name)])) + "\n")
+    assert import_profile([tmp_path / "seen"]).mean_acceptance_length == 4.0
+    assert import_profile([tmp_path / ".home" / "runs"]).mean_acceptance_length == 4.0
+
+
+def test_import_profile_files_are_read_in_order_of_their_names(save, tmp_path: Path):
+    for name in ("c", "a", "b"):
+        save(f"{name}.jsonl", [_labelled([3] * (1 + ord(name) - ord("a")))])
+    for paths in ([tmp_path], [tmp_path / "*.jsonl"]):
+        assert [origin.file for origin in import_profile(paths).provenance] == ["a.jsonl", "b.jsonl", "c.jsonl"]
+
+
+def test_import_profile_pattern_reaches_into_folders_and_passes_over_strangers(save, tmp_path: Path):
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "deep" / "er" / "a.jsonl").write_text(json.dumps(_labelled([3])) + "\n")
+    save("notes.md", "# Notes\n")
+    profile = import_profile([tmp_path / "**" / "*"])
+    assert profile.n_rounds == 1
+    assert any("notes.md" in text for text in profile.warnings)
+
+
+def test_import_profile_file_that_was_named_and_found_must_be_acceptance(save, tmp_path: Path):
+    save("a.jsonl", [_labelled([3])])
+    stranger = save("notes.md", "# Notes\n")
+    with pytest.raises(BadInput, match="known format"):
+        import_profile([stranger, tmp_path])
+
+
+def test_import_profile_files_of_one_name_are_told_by_their_folders(tmp_path: Path):
+    for folder, lengths in (("x/run", [3]), ("y/run", [2])):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a.jsonl").write_text(json.dumps(_labelled(lengths)) + "\n")
+    assert [origin.file for origin in import_profile([tmp_path]).provenance] == ["x/run/a.jsonl", "y/run/a.jsonl"]
+
+
+def test_import_profile_too_many_files_are_refused(save, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("specbook.acceptance.importing.sources._MOST_FILES", 3)
+    for index in range(4):
+        save(f"{index}.jsonl", [_labelled([1 + index])])
+    with pytest.raises(BadInput, match="more than 3 files; name a smaller folder"):
+        import_profile([tmp_path])
+
+
+def test_import_profile_intervals_follow_the_seed(save):
+    path = save("a.jsonl", [_labelled([3, 1, 2][: 1 + index % 3]) for index in range(12)])
+    first, second, again = (import_profile([path], ImportOptions(seed=seed)).intervals for seed in (1, 2, 1))
+    assert first is not None
+    assert second is not None
+    assert (first.seed, second.seed) == (1, 2)
+    assert first == again
+    assert first.mean_acceptance_length != second.mean_acceptance_length
+
+
+def test_import_profile_only_compares_text_with_numbers_as_different(save):
+    with pytest.raises(BadInput, match=r"no rounds of temperature cold; there is temperature 0\.0"):
+        import_profile([save("a.jsonl", [_labelled([3])])], ImportOptions(only={"temperature": ("cold",)}))
+
+
+@pytest.mark.parametrize(
+    ("target", "drafter", "name"),
+    [
+        ("Org/Big/", "D", "big"),
+        ("C:\\models\\Big", "D", "big"),
+        ("x" * 300, "D", "x" * 60),
+        ("BIG", "D", "big"),
+    ],
+)
+def test_profile_names_are_short_and_tell_models_apart(target: str, drafter: str, name: str):
+    assert profile_names(["target", "drafter"], [(target, drafter), ("other", drafter)])[0] == name
+    assert profile_names(["target", "drafter"], [("t", target), ("t", "other")])[0] == name
+
+
+def test_profile_names_of_many_long_labels_fit_into_a_file_name():
+    keys = [tuple(f"{letter * 58}{index}" for letter in "abcd") for index in (1, 2)]
+    names = profile_names(["method", "domain", "run", "file"], keys)
+    assert len(set(names)) == 2
+    assert all(len(name) < 170 for name in names)
+
+
+def test_import_profile_note_of_records_that_differ(save):
+    table = {"2": [1, 1, 2]}
+    records = [_vllm([1, 1, 2], acceptance_histogram_by_draft_length=table), _vllm([1, 1, 2])]
+    profile = import_profile([save("a.jsonl", records)])
+    assert "records differ in what they hold; the profile says what all of them say" in profile.warnings
+    assert profile.evidence == "marginal"
+
+
+def test_import_profile_run_without_drafts_has_no_lower_bounds(save):
+    profile = import_profile([save("a.jsonl", [_answer([1, 1], model_id="m-vanilla-float16-temp-0.0")])])
+    assert not any("lower bounds" in text for text in profile.warnings)
+
+
+def test_import_profile_requests_that_differ_have_no_intervals_by_position(save):
+    """Half of the requests say what they drafted: their positions and those of the others are not one statistic."""
+    table = {"2": [1, 1, 2]}
+    drafted = [{"acceptance_histogram_by_draft_length": table}, {}]
+    records = [_vllm([1, 1, 2], **drafted[index % 2]) for index in range(20)]
+    intervals = import_profile([save("a.jsonl", records)]).intervals
+    assert intervals is not None
+    assert intervals.marginal_acceptance == []
+
+
+def test_import_profile_totals_and_one_request_without_rounds_say_why_there_are_no_intervals(save):
+    assert (
+        "the source holds totals of a run, not of each prompt: no intervals"
+        in import_profile([save("a.json", _totals())]).warnings
+    )
+    lengths = [{"meta_info": {"spec_verify_ct": 10, "completion_tokens": 20 + index}} for index in range(12)]
+    note = "not every request has rounds and accepted tokens: no intervals"
+    assert note in import_profile([save("b.jsonl", lengths)]).warnings
+
+
+def test_import_profile_prompts_that_weigh_enough_are_not_warned_of(save):
+    records = [_labelled([3, 1] * (3 + index % 4)) for index in range(15)]
+    assert not any("most rounds" in text for text in import_profile([save("a.jsonl", records)]).warnings)
+
+
+def test_import_profile_keys_of_an_unknown_record_are_cut_short(save):
+    with pytest.raises(BadInput, match=r"keys = \['k0', 'k1', 'k2', 'k3', 'k4', 'k5'\]: holds no record"):
+        import_profile([save("a.json", {f"k{index}": 0 for index in range(9)})])
+
+
+def test_import_profile_one_name_for_answers_that_drafted_differently_is_no_copy(save):
+    tables = ({"2": [1, 1, 2]}, {"3": [1, 1, 2, 0]})
+    records = [
+        _vllm([1, 1, 2], acceptance_histogram_by_draft_length=table) | {"id": "chatcmpl-0123456789abcdef"}
+        for table in tables
+    ]
+    assert import_profile([save("a.jsonl", records)]).n_rounds == 8

@@ -83,8 +83,6 @@ def _check_runs(group: Group) -> None:
 def _agreed(name: str, group: Group, stated: dict[str, Any]) -> Any:
     """The label that the person gave, or that every observation carries; mixed domains are no error."""
     values = group.pool.labels[name]
-    if name == "draft_length" and len(values) > 1 and None in values and len(values) < 3:
-        return stated.get(name)  # a schedule left it open in some requests
     if name == "draft_length" and name in stated and values - {None, stated[name]}:
         raise BadInput(
             f"the source says {', '.join(found(values))}",
@@ -97,6 +95,8 @@ def _agreed(name: str, group: Group, stated: dict[str, Any]) -> Any:
         return stated[name]
     if len(values) == 1:
         return next(iter(values))
+    if name == "draft_length" and None in values and len(values) == 2:
+        return None  # a schedule left it open in some requests
     if name == "domain":
         return "mixed"
     together = "" if name in ("run", "draft_length") else f", or pass --{name} to say that they belong together"
@@ -120,7 +120,7 @@ def _notes(group: Group, changed: list[str], stated: dict[str, Any], several_run
     unsaid = [name for name in ("target", "domain", "temperature") if name not in stated and None in pool.labels[name]]
     if len(group.files) > 1 and unsaid:
         notes.append(f"{len(group.files)} files pooled; they do not all say {', '.join(unsaid)}")
-    if str(next(iter(pool.labels["domain"]), None)).casefold() in _INVENTED or stated.get("domain") in _INVENTED:
+    if any(str(domain).casefold() in _INVENTED for domain in (*pool.labels["domain"], stated.get("domain"))):
         notes.append(_RANDOM)
     if pool.n_empty:
         n_records = pool.n_empty + pool.n_observations

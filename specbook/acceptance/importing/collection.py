@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from specbook.acceptance.importing.agreement import agreed_profile
-from specbook.acceptance.importing.formats import NoAcceptanceFile, UnknownFormat, observations
+from specbook.acceptance.importing.formats import NoAcceptanceFile, ProfileAlready, UnknownFormat, observations
 from specbook.acceptance.importing.group import Group, SourceFile
 from specbook.acceptance.importing.names import profile_names
 from specbook.acceptance.importing.options import ImportOptions
@@ -129,8 +129,10 @@ class Collection:
         except NoAcceptanceFile as error:
             if source.named:
                 raise
+            if isinstance(error, ProfileAlready):  # as an earlier import may have left it there
+                return
             reason = "" if isinstance(error, UnknownFormat) else f" ({error.problem})"
-            self.passed_over.append(f"{source.path.name}{reason}")
+            self.passed_over.append(f"{source.name}{reason}")
 
     def _read_file(self, source: Source, progress: Progress) -> None:
         digest = _digest(source.path)

@@ -70,6 +70,10 @@ class NoAcceptanceFile(BadInput):
     """What is wrong with a file in which no record was recognised; a folder may hold such files."""
 
 
+class ProfileAlready(NoAcceptanceFile):
+    """An acceptance profile, which an import writes and does not read."""
+
+
 class UnknownFormat(NoAcceptanceFile):
     """A readable file that is of no known format."""
 
@@ -155,11 +159,11 @@ def _from_lines(
     raise _unknown(str(path), first_line(path)[:200].decode("utf-8", errors="replace"), readers)
 
 
-def _unknown(where: str, value: Any, readers: Sequence[Reader]) -> UnknownFormat:
+def _unknown(where: str, value: Any, readers: Sequence[Reader]) -> NoAcceptanceFile:
     known = ", ".join(reader.NAME for reader in readers)
     if isinstance(value, dict) and value.get("schema") == _PROFILE_SCHEMA:
         remedy = "specbook profile show prints it, specbook project --acceptance takes it"
-        return UnknownFormat("is an acceptance profile already", file=where, remedy=remedy)
+        return ProfileAlready("is an acceptance profile already", file=where, remedy=remedy)
     return UnknownFormat(
         f"holds no record of a known format ({known})",
         file=where,

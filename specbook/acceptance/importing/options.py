@@ -8,9 +8,10 @@ from typing import Any
 
 from specbook.acceptance.importing.formats import FORMATS
 from specbook.acceptance.importing.pool import LABELS
+from specbook.acceptance.readers.values import LONGEST_DRAFT, number, text, whole
 from specbook.checks import BadInput
 
-_UNKNOWN = frozenset({"–", "-", "", "none", "null", "unknown"})
+_UNKNOWN = frozenset({"–", "-", "", "unknown"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,8 @@ class ImportOptions:
         if self.format not in ("auto", *FORMATS):
             remedy = f"one of auto, {', '.join(FORMATS)}"
             raise BadInput("no such format", field="--format", value=self.format, remedy=remedy)
+        for name, value in self.labels.items():
+            _check_label(name, value)
         for name in self.only:
             if name not in LABELS:
                 raise BadInput("no such label", field="--only", value=name, remedy=f"one of {', '.join(LABELS)}")
@@ -59,6 +62,24 @@ class ImportOptions:
     def keeps(self, labels: Mapping[str, Any]) -> bool:
         """Whether an observation of these labels is wanted."""
         return all(any(is_value(labels.get(name), text) for text in wanted) for name, wanted in self.only.items())
+
+
+def _check_label(name: str, value: Any) -> None:
+    option = f"--{name.replace('_', '-')}"
+    if name not in LABELS or name == "run":
+        remedy = f"one of {', '.join(label for label in LABELS if label != 'run')}"
+        raise BadInput("no such label", field="labels", value=name, remedy=remedy)
+    if value is None:
+        return
+    if name == "draft_length":
+        if whole(value, "options", option, minimum=1) > LONGEST_DRAFT:
+            raise BadInput(
+                f"must be at most {LONGEST_DRAFT}", field=option, value=value, remedy="no engine drafts more"
+            )
+    elif name == "temperature":
+        number(value, "options", option)
+    elif text(value, "options", option) is None:
+        raise BadInput("must be text", field=option, value=value, remedy="give a name")
 
 
 def is_value(value: Any, text: str) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import glob
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from specbook.checks import BadInput
+from specbook.checks import BadInput, printable
 
 _MOST_FILES = 100_000
 _WILD = frozenset("*?[")
@@ -26,15 +26,13 @@ class Source:
     name: str = ""
 
 
-def expand(arguments: Sequence[Path], leave_out: Path | None = None) -> list[Source]:
+def expand(arguments: Sequence[Path]) -> list[Source]:
     """Files that the arguments mean, each once, in order.
 
     Parameters
     ----------
     arguments : sequence of Path
         Files, folders (searched to the bottom, hidden names left out) or patterns with ``*``, ``?``, ``[`` or ``**``.
-    leave_out : Path, optional
-        A folder whose files are not looked for, such as the one that is written.
 
     Raises
     ------
@@ -51,20 +49,27 @@ def expand(arguments: Sequence[Path], leave_out: Path | None = None) -> list[Sou
     found: dict[Path, Source] = {}
     for argument in arguments:
         for source in _expanded(argument):
-            if source.named or leave_out is None or leave_out.absolute() not in source.path.absolute().parents:
-                found.setdefault(source.path.absolute(), source)
+            found.setdefault(source.path.absolute(), source)
             if len(found) > _MOST_FILES:
                 raise BadInput(f"more than {_MOST_FILES} files", file=str(argument), remedy="name a smaller folder")
     return _with_names(list(found.values()))
 
 
 def _with_names(sources: list[Source]) -> list[Source]:
-    counts = Counter(source.path.name for source in sources)
+    """Names of one part, or of as many folders before it as tell all files apart; as text, whatever the system has."""
+    by_name: defaultdict[str, list[Source]] = defaultdict(list)
+    for source in sources:
+        by_name[source.path.name].append(source)
+    n_parts = {name: _parts_that_differ(alike) for name, alike in by_name.items()}
     return [
-        replace(source, name=name if counts[name] == 1 else "/".join(source.path.absolute().parts[-3:]))
+        replace(source, name=printable("/".join(source.path.absolute().parts[-n_parts[source.path.name] :])))
         for source in sources
-        for name in [source.path.name]
     ]
+
+
+def _parts_that_differ(alike: Sequence[Source]) -> int:
+    parts = [source.path.absolute().parts for source in alike]
+    return next(n for n in range(1, 2 + max(map(len, parts))) if len({part[-n:] for part in parts}) == len(parts))
 
 
 def _expanded(argument: Path) -> list[Source]:

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +28,8 @@ WARNINGS = vllm_counters.WARNINGS
 CUMULATIVE = False
 
 _MARK = "SpecDecoding metrics: "
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d")
+_MOST_LINES = 1_000_000
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _NUMBER = r"(?:\d{1,15}(?:\.\d{1,6})?|nan|inf)"
 _FIELD = re.compile(
@@ -65,9 +68,13 @@ def recognises_line(line: str) -> bool:
 def read_lines(lines: Iterable[str], where: str) -> Iterator[Observation]:
     """Yield the windows pooled, apart for each number of positions."""
     tallies: dict[int, _Tally] = {}
-    n_unread = 0
+    known: set[bytes] = set()
+    n_unread = n_twice = 0
     for number, line in enumerate(lines, start=1):
         if _MARK not in line:
+            continue
+        if _stands_twice(line, known):
+            n_twice += 1
             continue
         window = _parsed(line)
         if window is None:
@@ -75,9 +82,24 @@ def read_lines(lines: Iterable[str], where: str) -> Iterator[Observation]:
             continue
         _check(window, f"{where} line {number}")
         tallies.setdefault(len(window.shares), _Tally(len(window.shares))).add(window)
-    notes = (f"lines of metrics that break off or are garbled were left out: {n_unread}",) if n_unread else ()
+    notes: tuple[str, ...] = (
+        (f"lines of metrics that break off or are garbled were left out: {n_unread}",) if n_unread else ()
+    )
+    notes += (f"lines of metrics that stand twice were counted once: {n_twice}",) if n_twice else ()
     for seen in [tally.observation() for tally in tallies.values() if tally.drafted] or [Observation(by_accepted=[])]:
         yield replace(seen, is_request=False, notes=(*seen.notes, *notes))
+
+
+def _stands_twice(line: str, known: set[bytes]) -> bool:
+    """Whether a line with a clock time was there before, as when a log was joined to itself; kept up to a bound."""
+    if _CLOCK.search(line) is None:
+        return False
+    digest = blake2b(line.strip().encode(errors="replace"), digest_size=8).digest()
+    if digest in known:
+        return True
+    if len(known) < _MOST_LINES:
+        known.add(digest)
+    return False
 
 
 def _parsed(line: str) -> _Window | None:
