@@ -108,6 +108,9 @@ def _write_profiles(profiles: dict[str, AcceptanceProfile], folder: Path, source
     """Write one file a profile, and say what came out; a note that several share is said once."""
     paths = {name: folder / f"{name}.json" for name in profiles}
     _check_not_read(list(paths.values()), sources)
+    for path in paths.values():
+        if path.exists() and not path.is_file():
+            raise BadInput("is no regular file", field="--out", value=str(path), remedy="choose another --out")
     for name, profile in profiles.items():
         write_profile(profile, paths[name])
     for warning, count in Counter(warning for profile in profiles.values() for warning in profile.warnings).items():

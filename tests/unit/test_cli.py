@@ -735,3 +735,9 @@ def test_profile_import_infinite_temperature_says_so(cli, out: Path):
     source = example_file("spec-bench.jsonl")
     outcome = cli("profile", "import", source, "--temperature", "inf", "--out", out / "old.json")
     _one_line(outcome, "--temperature = inf: must be finite; 0 is greedy")
+
+
+def test_profile_import_into_a_folder_that_cannot_take_all_writes_none(cli, out: Path):
+    (out / "writing.json").mkdir()
+    _one_line(cli("profile", "import", example_file("spec-bench.jsonl"), "--out", f"{out}/"), "is no regular file")
+    assert _names(out) == ["old.json", "writing.json"]

@@ -1044,3 +1044,10 @@ def test_import_profile_one_name_for_answers_that_drafted_differently_is_no_copy
         for table in tables
     ]
     assert import_profile([save("a.jsonl", records)]).n_rounds == 8
+
+
+def test_import_profiles_two_formats_of_one_thing_have_a_profile_each(save, tmp_path: Path):
+    save("a.json", _vllm([1, 1]))
+    save("b.jsonl", [_answer([2, 1, 1], model_id="m", category=None)])
+    profiles = import_profiles([tmp_path])
+    assert {name: profile.n_rounds for name, profile in profiles.items()} == {"vllm-per-request": 2, "spec-bench": 3}

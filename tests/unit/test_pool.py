@@ -12,6 +12,7 @@ from specbook.acceptance.importing.pool import LABELS, Pool
 from specbook.acceptance.importing.profiles import pooled_profile
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.acceptance.readers.observation import Observation
+from specbook.checks import BadInput
 
 
 def _profile(*seen: Observation, **labels: Any) -> AcceptanceProfile:
@@ -158,3 +159,9 @@ def test_pool_leaves_out_what_says_nothing(seen: Observation, empty: bool):
     pool = Pool()
     assert (pool.add(seen, "spec-bench") is None) is empty
     assert (pool.n_empty, pool.n_observations) == (int(empty), int(not empty))
+
+
+def test_pooled_profile_configured_length_that_was_exceeded_is_refused():
+    seen = Observation(by_accepted=[5, 5], n_drafted_tokens=30, labels={"draft_length": 2})
+    with pytest.raises(BadInput, match=r"draft_length = 2: rounds drafted 3\.00 tokens on average"):
+        _profile(seen, draft_length=2)

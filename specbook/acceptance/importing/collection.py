@@ -105,6 +105,7 @@ class Collection:
     split: bool
     groups: dict[tuple[Any, ...], Group] = field(default_factory=dict)
     files: list[SourceFile] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
     values: defaultdict[str, set[Any]] = field(default_factory=lambda: defaultdict(set))
     answers: set[bytes] = field(default_factory=set)
     passed_over: list[str] = field(default_factory=list)
@@ -118,7 +119,7 @@ class Collection:
             raise self._nothing(sources)
         several_runs = len(self.values["run"]) > 1
         notes = self._left_out()
-        names = profile_names([*LABELS, "file"] if self.split else [], list(groups))
+        names = profile_names([*LABELS, "file", "format"] if self.split else [], list(groups))
         made = [agreed_profile(group, self.options, notes, several_runs=several_runs) for group in groups.values()]
         return dict(zip(names, made, strict=True))
 
@@ -136,7 +137,7 @@ class Collection:
 
     def _read_file(self, source: Source, progress: Progress) -> None:
         digest = _digest(source.path)
-        twin = next((file.name for file in self.files if file.sha256 == digest), None)
+        twin = self.digests.get(digest)
         if twin is not None:
             raise NoAcceptanceFile(f"the same content as {twin}", file=str(source.path), remedy="name each file once")
         file: SourceFile | None = None
@@ -145,6 +146,7 @@ class Collection:
             if file is None:
                 file = SourceFile(path=source.path, name=source.name, sha256=digest, warnings=warnings)
                 self.files.append(file)
+                self.digests[digest] = file.name
             self._note_values(seen)
             if self.options.keeps(seen.labels):
                 self._add(seen, name, file)
@@ -159,7 +161,8 @@ class Collection:
         self._check_answer(seen, file)
         labels = {**seen.labels, **self.options.stated}
         apart = file if _is_loose(seen, labels) else None
-        key = (*(labels.get(label) for label in LABELS), apart and apart.name) if self.split else ()
+        # Two formats may hold the rounds of one run: each gets a profile of its own, and one file takes only one.
+        key = (*(labels.get(label) for label in LABELS), apart and apart.name, name) if self.split else ()
         group = self.groups.setdefault(key, Group())
         if len(self.groups) > _MOST_GROUPS:
             remedy = "state the labels that vary without meaning, such as --domain"
