@@ -89,15 +89,20 @@ def validated(document: dict[str, Any], model: type[Model], name: str) -> Model:
     try:
         return model.model_validate_json(json.dumps(document), strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        context = first.get("ctx", {})
-        raise BadInput(
-            first["msg"].removeprefix("Value error, "),
-            file=name,
-            field=context.get("field") or ".".join(str(part) for part in first["loc"]) or None,
-            value=... if first["type"] == "missing" else context.get("value", first["input"]),
-            remedy=context.get("remedy", "correct the field or make the file again"),
-        ) from None
+        raise first_problem(error, name, "correct the field or make the file again") from None
+
+
+def first_problem(error: ValidationError, name: str, remedy: str) -> BadInput:
+    """The first error of a validation as one line; ``remedy`` where the check names none of its own."""
+    first = error.errors(include_url=False)[0]
+    context = first.get("ctx", {})
+    return BadInput(
+        first["msg"].removeprefix("Value error, "),
+        file=name,
+        field=context.get("field") or ".".join(str(part) for part in first["loc"]) or None,
+        value=... if first["type"] == "missing" else context.get("value", first["input"]),
+        remedy=context.get("remedy", remedy),
+    )
 
 
 def schema_name(model: type[BaseModel]) -> str:

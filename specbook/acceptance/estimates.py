@@ -81,11 +81,10 @@ def acceptance_from_counts(rounds_by_drafted: Table) -> tuple[Floats, Floats]:
     judged = (reached > 0) | (np.concatenate([[1], survived[:-1]])[: survived.size] == 0)
     n_positions = int(np.argmin(judged)) if not judged.all() else judged.size
     reached, survived = reached[:n_positions], survived[:n_positions]
-    unknown = np.full(n_positions, np.nan)
-    conditional = np.divide(survived, reached, out=unknown, where=reached > 0)
-    if len(used) == 1 and n_positions:
+    marginal, conditional = product_limit(reached, survived)
+    if len(used) == 1 and n_positions:  # plain shares, without the rounding of a product
         return survived / reached[0], conditional
-    return np.cumprod(np.nan_to_num(conditional)), conditional
+    return marginal, conditional
 
 
 def risk_table(used: Table) -> tuple[Floats, Floats]:
@@ -112,3 +111,30 @@ def risk_table(used: Table) -> tuple[Floats, Floats]:
         reached[:drafted] += at_least[:drafted]
         survived[:drafted] += at_least[1 : drafted + 1]
     return reached, survived
+
+
+def product_limit(reached: Floats, survived: Floats) -> tuple[Floats, Floats]:
+    """Marginal and conditional acceptance from rounds that reached and that accepted each position.
+
+    Parameters
+    ----------
+    reached, survived : (..., n_positions) ndarray of float64
+        Rounds that drafted position i after accepting those before it, and those of them that accepted it.
+
+    Returns
+    -------
+    marginal, conditional : (..., n_positions) ndarray of float64
+        Conditional is NaN where no round reached a position; marginal is then 0 if the position before was never
+        accepted.
+
+    References
+    ----------
+    kaplan1958
+
+    Examples
+    --------
+    >>> product_limit(np.array([10.0, 8.0]), np.array([8.0, 4.0]))
+    (array([0.8, 0.4]), array([0.8, 0.5]))
+    """
+    conditional = np.divide(survived, reached, out=np.full_like(survived, np.nan), where=reached > 0)
+    return np.cumprod(np.nan_to_num(conditional), axis=-1), conditional

@@ -184,30 +184,3 @@ def mean_length(sums: Floats) -> Floats:
     rounds, accepted = sums[..., 0], sums[..., 1]
     unknown = np.full_like(accepted, np.nan)
     return np.asarray(1.0 + np.divide(accepted, rounds, out=unknown, where=rounds > 0))
-
-
-def product_limit(reached: Floats, survived: Floats) -> tuple[Floats, Floats]:
-    """Marginal and conditional acceptance from rounds that reached and that accepted each position.
-
-    Parameters
-    ----------
-    reached, survived : (..., n_positions) ndarray of float64
-        Rounds that drafted position i after accepting those before it, and those of them that accepted it.
-
-    Returns
-    -------
-    marginal, conditional : (..., n_positions) ndarray of float64
-        Conditional is NaN where no round reached a position; marginal is then 0 if the position before was never
-        accepted.
-
-    References
-    ----------
-    kaplan1958
-
-    Examples
-    --------
-    >>> product_limit(np.array([10.0, 8.0]), np.array([8.0, 4.0]))
-    (array([0.8, 0.4]), array([0.8, 0.5]))
-    """
-    conditional = np.divide(survived, reached, out=np.full_like(survived, np.nan), where=reached > 0)
-    return np.cumprod(np.nan_to_num(conditional), axis=-1), conditional

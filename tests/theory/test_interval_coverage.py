@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from specbook.acceptance.estimates import product_limit
 from specbook.acceptance.importing import import_profile
-from specbook.acceptance.intervals import mean_length, percentile_interval, product_limit, resampled_sums
+from specbook.acceptance.intervals import mean_length, percentile_interval, resampled_sums
 
 DRAFT_LENGTH = 4
 N_EXPERIMENTS = 1500

@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from specbook.acceptance.estimates import acceptance_from_counts
+from specbook.acceptance.estimates import acceptance_from_counts, product_limit
 from specbook.acceptance.importing.clusters import FEWEST_PROMPTS, LARGEST_NUMBER_OF_CLUSTERS, Clusters
-from specbook.acceptance.intervals import bootstrap_interval, percentile_interval, product_limit, resampled_sums
+from specbook.acceptance.intervals import bootstrap_interval, percentile_interval, resampled_sums
 from specbook.acceptance.readers.observation import Observation
 
 

@@ -13,6 +13,7 @@ from specbook.acceptance.importing.pool import LABELS, found
 from specbook.acceptance.importing.profiles import pooled_profile
 from specbook.acceptance.profile import AcceptanceProfile, Provenance
 from specbook.checks import BadInput
+from specbook.files import first_problem
 
 # Two runs of this many rounds do not happen to agree in every sum.
 _FEWEST_ROUNDS_TO_BE_A_COPY = 100
@@ -40,7 +41,7 @@ def agreed_profile(group: Group, options: ImportOptions, notes: list[str], *, se
     try:
         return pooled_profile(group.pool, labels, stated, options.n_replicates, options.seed)
     except ValidationError as error:
-        raise _impossible(error, group.names()) from None
+        raise first_problem(error, group.names(), "export the file again") from None
     except BadInput as error:
         raise error if error.file else error.at(group.names()) from None
 
@@ -147,15 +148,3 @@ def _provenance(group: Group) -> list[Provenance]:
         )
         for file, sums in group.files.items()
     ]
-
-
-def _impossible(error: ValidationError, names: str) -> BadInput:
-    first = error.errors(include_url=False)[0]
-    context = first.get("ctx", {})
-    return BadInput(
-        first["msg"].removeprefix("Value error, "),
-        file=names,
-        field=context.get("field") or ".".join(map(str, first["loc"])) or None,
-        value=context.get("value", first["input"]),
-        remedy=context.get("remedy", "export the file again"),
-    )

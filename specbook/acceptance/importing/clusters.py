@@ -7,14 +7,14 @@ from hashlib import blake2b
 
 import numpy as np
 
-from specbook.acceptance.estimates import risk_table
-from specbook.acceptance.intervals import percentile_interval, product_limit, resampled_sums
+from specbook.acceptance.estimates import product_limit, risk_table
+from specbook.acceptance.intervals import percentile_interval, resampled_sums
 from specbook.acceptance.profile import Intervals
 from specbook.acceptance.readers.observation import Observation
 from specbook.checks import Floats
 
-# Beyond this many prompts each further one joins a cluster chosen by its hash: sums of several prompts drawn together
-# have the same spread as the prompts drawn apart, and memory stays bounded.
+# Beyond this many prompts each further one joins a cluster chosen by its hash: ratios of sums keep their spread when
+# prompts are drawn together, and memory stays bounded.
 LARGEST_NUMBER_OF_CLUSTERS = 8192
 # Positions with an interval; a draft of 4,096 tokens would need gigabytes.
 _N_POSITIONS = 32

@@ -14,7 +14,7 @@ from specbook.acceptance.importing.formats import NoAcceptanceFile, ProfileAlrea
 from specbook.acceptance.importing.group import Group, SourceFile
 from specbook.acceptance.importing.names import profile_names
 from specbook.acceptance.importing.options import ImportOptions
-from specbook.acceptance.importing.pool import LABELS
+from specbook.acceptance.importing.pool import LABELS, found
 from specbook.acceptance.importing.sources import Source, expand
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.acceptance.readers.observation import Observation
@@ -197,7 +197,7 @@ class Collection:
         wanted = [name for name, texts in self.options.only.items() if texts]
         if wanted and not any(group.pool.n_empty for group in self.groups.values()):
             asked = ", ".join(f"{name} {' or '.join(self.options.only[name])}" for name in wanted)
-            there = "; ".join(f"{name} {', '.join(sorted(map(_shown, self.values[name])))}" for name in wanted)
+            there = "; ".join(f"{name} {', '.join(found(self.values[name]))}" for name in wanted)
             return BadInput(f"no rounds of {asked}", file=names, remedy=f"there is {there}")
         return BadInput(
             "no rounds: every request is empty, failed or ran without speculation",
@@ -212,10 +212,6 @@ def _digest(path: Path) -> str:
     except BadInput as error:
         raise NoAcceptanceFile(**vars(error)) from None
     return sha256_of(path)
-
-
-def _shown(value: Any) -> str:
-    return "–" if value is None else str(value)
 
 
 def _is_loose(seen: Observation, labels: dict[str, Any]) -> bool:

@@ -57,12 +57,11 @@ def pooled_profile(
     BadInput
         If the stated draft length contradicts the rounds, or nothing can be pooled without guessing weights.
     """
-    is_tree = pool.is_tree
     _check_stated(labels, stated)
-    table = _table(pool, stated.get("draft_length"), is_tree)
+    table = _table(pool, stated.get("draft_length"))
     if table is not None:
         labels["draft_length"] = _draft_length(table, stated.get("draft_length"))
-    elif labels["draft_length"] is not None and not is_tree:
+    elif labels["draft_length"] is not None and not pool.is_tree:
         labels["draft_length"] = _drafted_length(pool, labels, stated)
     if pool.means.known and pool.n_requests:
         labels["mean_acceptance_length_per_request"] = pool.means.value / pool.n_requests
@@ -70,16 +69,16 @@ def pooled_profile(
         labels["mean_acceptance_length_per_request"] = pool.only.mean_acceptance_length_per_request
     if {pool.n_counted, pool.n_histograms, pool.n_positioned} - {0, pool.n_observations}:
         labels["warnings"].append(_WEAKEST)
-    if is_tree:
+    if pool.is_tree:
         labels["warnings"].append(_TREE)
-    return _with_intervals(pool, _strongest(pool, table, is_tree, labels), n_replicates, seed)
+    return _with_intervals(pool, _strongest(pool, table, labels), n_replicates, seed)
 
 
-def _strongest(pool: Pool, table: Table | None, is_tree: bool, labels: dict[str, Any]) -> AcceptanceProfile:
-    if table is not None and not is_tree:
+def _strongest(pool: Pool, table: Table | None, labels: dict[str, Any]) -> AcceptanceProfile:
+    if table is not None and not pool.is_tree:
         return profile_from_counts(table, **labels)
     for make in (_from_rounds, _from_positions, _from_vector, _from_lengths, _from_rate):
-        profile = make(pool, is_tree, labels)
+        profile = make(pool, labels)
         if profile is not None:
             return profile
     if pool.n_observations == 1:
@@ -111,10 +110,10 @@ def _drafted_length(pool: Pool, labels: dict[str, Any], stated: dict[str, Any]) 
     return None
 
 
-def _table(pool: Pool, stated: int | None, is_tree: bool) -> Table | None:
-    if pool.all_counted and not is_tree:
+def _table(pool: Pool, stated: int | None) -> Table | None:
+    if pool.all_counted and not pool.is_tree:
         return pool.table()
-    if stated is None or is_tree or not pool.all_histograms:
+    if stated is None or pool.is_tree or not pool.all_histograms:
         return None
     longest = max(j for j, n in pool.by_accepted.items() if n)
     if longest > stated:
@@ -124,8 +123,7 @@ def _table(pool: Pool, stated: int | None, is_tree: bool) -> Table | None:
             value=stated,
             remedy="a round cannot accept more than it drafted: leave --draft-length out if it varied",
         )
-    counts = {j: n for j, n in pool.by_accepted.items() if n}
-    return {stated: [counts.get(j, 0) for j in range(stated + 1)]}
+    return {stated: [pool.by_accepted[j] for j in range(stated + 1)]}
 
 
 def _draft_length(table: Table, stated: int | None) -> int | None:
@@ -157,11 +155,11 @@ def _totals(pool: Pool) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _from_rounds(pool: Pool, is_tree: bool, labels: dict[str, Any]) -> AcceptanceProfile | None:
+def _from_rounds(pool: Pool, labels: dict[str, Any]) -> AcceptanceProfile | None:
     if not pool.all_histograms:
         return None
     by_accepted = dense(pool.by_accepted)
-    if is_tree:
+    if pool.is_tree:
         depth = profile_from_accepted(by_accepted).marginal_acceptance or []
         labels["tree"] = TreeYield(depth_acceptance=depth, n_nodes=_tree_nodes(pool))
     elif labels["method"] != "none":
@@ -173,8 +171,8 @@ def _from_rounds(pool: Pool, is_tree: bool, labels: dict[str, Any]) -> Acceptanc
     return profile_from_accepted(by_accepted, **labels)
 
 
-def _from_positions(pool: Pool, is_tree: bool, labels: dict[str, Any]) -> AcceptanceProfile | None:
-    if not pool.all_positioned or is_tree:
+def _from_positions(pool: Pool, labels: dict[str, Any]) -> AcceptanceProfile | None:
+    if not pool.all_positioned or pool.is_tree:
         return None
     marginal = pool.positions()
     if marginal is None:
@@ -194,10 +192,10 @@ def _from_positions(pool: Pool, is_tree: bool, labels: dict[str, Any]) -> Accept
     )
 
 
-def _from_vector(pool: Pool, is_tree: bool, labels: dict[str, Any]) -> AcceptanceProfile | None:
+def _from_vector(pool: Pool, labels: dict[str, Any]) -> AcceptanceProfile | None:
     """The typed vector of a single record, as it stands."""
     only = pool.only
-    if only is None or is_tree or (only.marginal_acceptance is None and only.conditional_acceptance is None):
+    if only is None or pool.is_tree or (only.marginal_acceptance is None and only.conditional_acceptance is None):
         return None
     marginal, conditional = only.marginal_acceptance, only.conditional_acceptance
     evidence: Evidence = "marginal" if marginal is not None else "conditional"
@@ -211,7 +209,7 @@ def _from_vector(pool: Pool, is_tree: bool, labels: dict[str, Any]) -> Acceptanc
     )
 
 
-def _from_lengths(pool: Pool, is_tree: bool, labels: dict[str, Any]) -> AcceptanceProfile | None:
+def _from_lengths(pool: Pool, labels: dict[str, Any]) -> AcceptanceProfile | None:
     fields = _totals(pool)
     if "mean_acceptance_length" not in fields:
         length = _averaged_length(pool)
@@ -220,7 +218,7 @@ def _from_lengths(pool: Pool, is_tree: bool, labels: dict[str, Any]) -> Acceptan
         fields["mean_acceptance_length"] = length
     inferred = pool.rounds_inferred and "draft_acceptance_rate" in fields
     evidence: Evidence = "draft_rate" if inferred else "mean_length"
-    return AcceptanceProfile(evidence=evidence, tree=_tree(pool, is_tree), **fields, **labels)
+    return AcceptanceProfile(evidence=evidence, tree=_tree(pool), **fields, **labels)
 
 
 def _averaged_length(pool: Pool) -> float | None:
@@ -230,15 +228,15 @@ def _averaged_length(pool: Pool) -> float | None:
     return pool.only.mean_acceptance_length if pool.only is not None else None
 
 
-def _from_rate(pool: Pool, is_tree: bool, labels: dict[str, Any]) -> AcceptanceProfile | None:
+def _from_rate(pool: Pool, labels: dict[str, Any]) -> AcceptanceProfile | None:
     fields = _totals(pool)
     if "draft_acceptance_rate" not in fields:
         return None
-    return AcceptanceProfile(evidence="draft_rate", tree=_tree(pool, is_tree), **fields, **labels)
+    return AcceptanceProfile(evidence="draft_rate", tree=_tree(pool), **fields, **labels)
 
 
-def _tree(pool: Pool, is_tree: bool) -> TreeYield | None:
-    return TreeYield(depth_acceptance=[], n_nodes=_tree_nodes(pool)) if is_tree else None
+def _tree(pool: Pool) -> TreeYield | None:
+    return TreeYield(depth_acceptance=[], n_nodes=_tree_nodes(pool)) if pool.is_tree else None
 
 
 def _tree_nodes(pool: Pool) -> int | None:
