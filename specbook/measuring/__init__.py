@@ -1,0 +1,1 @@
+"""Measured acceptance: prompts, and what the engine does with them."""
