@@ -1,8 +1,9 @@
 """Prompts to measure acceptance on: our own, HumanEval as installed, and files of other people.
 
 Our own were written for this project, in the forms that the shipped models know: the beginning of a Python module,
-``Question:``/``Answer:``, ``User:``/``Assistant:`` and ``Text:``/``Summary:``. None was taken from the corpus that the
-models were trained on; a templated one has a sentence pattern of it, with a value or a name outside of it.
+``Question:``/``Answer:`` and ``User:``/``Assistant:``. ``Text:``/``Summary:`` is a form that they do not know, so the
+summary is begun. None was taken from the corpus that the models were trained on; a templated one has a sentence pattern
+of it, with a value or a name outside of it.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def test_own_prompts_are_short_ascii_ready_to_be_continued(domain: str):
     [
         ("mathematics", "Question: ", "\nAnswer:"),
         ("chat", "User: ", "\nAssistant:"),
-        ("summarisation", "Text: ", "\nSummary:"),
+        ("summarisation", "Text: ", "\nSummary: In short,"),
     ],
 )
 def test_own_prompts_have_the_forms_that_the_models_know(domain: str, beginning: str, end: str):
