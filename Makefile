@@ -6,6 +6,7 @@ READY  := $(VENV)/.ready
 
 DOMAINS   := conversation translation summarization qa math rag
 EVIDENCE  := $(foreach domain,$(DOMAINS),--acceptance spec-bench-sps-vicuna-7b-$(domain))
+LOCK      := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --upgrade --no-header pyproject.toml
 PACKAGE   := $(shell find specbook -name '*.py' -o -name '*.json' -not -path '*/__pycache__/*')
 
 # Both come from elsewhere at import time and are noise here: a debugger's check, and a notice about local sockets.
@@ -68,7 +69,8 @@ soak: $(READY) ## damage the example of every reader for minutes, at random
 	$(BIN)/pytest --hypothesis-profile=soak tests/properties/test_reader_mutations.py
 
 lock: ## resolve the dependencies anew into requirements.lock
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --all-extras --upgrade --no-header pyproject.toml -o requirements.lock
+	$(LOCK) --extra book --extra test --extra smollm -o requirements.lock
+	$(LOCK) --extra train -o requirements-train.lock
 
 clean: ## remove what was built
 	rm -rf _build results

@@ -1,0 +1,59 @@
+"""BLAS threads and kernels: set inside the process, and stated wherever a time or a bit pattern is.
+
+One thread is the rule. A second one halves a large step on a quiet machine, and makes it ten times slower on a busy
+one, because threads spin while they wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from specbook.checks import check_counts
+
+# OpenBLAS has kernels for small products, which read the weights once and pack nothing, on these alone.
+_SMALL_PRODUCT_KERNELS = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
+
+
+@contextmanager
+def blas_threads(n_threads: int = 1) -> Iterator[None]:
+    """Limit BLAS to ``n_threads`` inside the block, whatever the environment says.
+
+    Examples
+    --------
+    >>> with blas_threads(1):
+    ...     blas_description()["threads"]
+    1
+    """
+    with threadpool_limits(int(check_counts("n_threads", n_threads, minimum=1)), user_api="blas"):
+        yield
+
+
+def blas_description() -> dict[str, str | int]:
+    """Library, version, kernel family and threads of numpy's BLAS, as a receipt states them.
+
+    Examples
+    --------
+    >>> sorted(blas_description())
+    ['kernel', 'library', 'threads', 'version']
+    """
+    for pool in threadpool_info():
+        if pool["user_api"] == "blas":
+            kernel = pool.get("architecture") or "unknown"
+            version = pool["version"] or "unknown"
+            return {
+                "library": pool["internal_api"],
+                "version": version,
+                "kernel": kernel,
+                "threads": pool["num_threads"],
+            }
+    return {"library": "unknown", "version": "unknown", "kernel": "unknown", "threads": 1}
+
+
+@lru_cache(maxsize=1)
+def has_small_product_kernel() -> bool:
+    """Whether BLAS multiplies a few rows with a tile of weights without packing the tile first."""
+    return blas_description()["kernel"] in _SMALL_PRODUCT_KERNELS
