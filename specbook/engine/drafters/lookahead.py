@@ -2,8 +2,8 @@
 
 A window of W columns holds the last N − 1 guesses of each future position, as rows of one more pass of the target. The
 columns are runs of N tokens; they go into a pool under their first token, and those that begin with the last token
-are proposed as branches. On an accelerator this pass and the verify pass are one; here they are two, so that the time of a
-draft is a whole pass of the target and lookahead does not pay by the clock. Its acceptance is what it is.
+are proposed as branches. On an accelerator this pass and the verify pass are one; here they are two, so that the time
+of a draft is a whole pass of the target and lookahead does not pay by the clock. Its acceptance is what it is.
 """
 
 from __future__ import annotations
