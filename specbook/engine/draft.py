@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from specbook.checks import check_counts
 from specbook.engine.layout import check_parents, depths
@@ -164,7 +163,7 @@ class Draft:
     @property
     def is_chain(self) -> bool:
         """Whether no node has a sibling."""
-        return all(after == before + 1 for before, after in pairwise([-1, *self.parents, len(self.tokens) - 1]))
+        return all(parent == node - 1 for node, parent in enumerate(self.parents))
 
     def children(self) -> dict[int, list[int]]:
         """Children by parent, in order."""
