@@ -177,6 +177,8 @@ def _swiglu(product: Array, n_feed_forward: int) -> Array:
 
 def _real_rows(mask: Mask, n_rows: int, cache: KVCache) -> tuple[Mask, list[Mask]]:
     """Rows that see themselves, and each sequence's mask without padding."""
+    if mask.dtype != np.bool_:
+        raise ValueError(f"mask must be boolean; got {mask.dtype}")
     n_pending = mask.shape[-1] - n_rows
     if mask.shape[:2] != (cache.n_sequences, n_rows) or (cache.n_pending != n_pending).any():
         wanted = (cache.n_sequences, n_rows, int(cache.n_pending.max()) + n_rows)

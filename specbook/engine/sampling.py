@@ -80,7 +80,7 @@ def distribution(logits: NDArray[Any], sampling: SamplingConfig = GREEDY) -> Pro
     Raises
     ------
     ValueError
-        If a logit is NaN: it would win every comparison.
+        If a logit is NaN, which would win every comparison, or the largest is infinite.
 
     Examples
     --------
@@ -91,8 +91,8 @@ def distribution(logits: NDArray[Any], sampling: SamplingConfig = GREEDY) -> Pro
     """
     scores = np.asarray(logits, dtype=np.float64)
     top = scores.max(axis=-1, keepdims=True)
-    if np.isnan(top).any():
-        raise ValueError("logits must not hold NaN")
+    if not np.isfinite(top).all():
+        raise ValueError("logits must not hold NaN, and the largest must be finite")
     if sampling.is_greedy:
         return one_hot(scores.argmax(axis=-1), scores.shape[-1])
     # A tiny temperature overflows the division to −∞, whose weight is 0: what the limit asks for.

@@ -45,7 +45,10 @@ class Transformer:
     """
 
     def __init__(self, spec: TransformerSpec, tensors: Tensors, arithmetic: str = "exact") -> None:
-        for name, shape in spec.shapes().items():
+        shapes = spec.shapes()
+        if "head" in tensors:
+            shapes["head"] = shapes["embedding"]
+        for name, shape in shapes.items():
             found = tensors[name].shape if name in tensors else None
             if found != shape:
                 raise ValueError(f"tensor {name} must have shape {shape}; got {found}")
@@ -74,7 +77,7 @@ class Transformer:
         Parameters
         ----------
         tokens : (n_sequences, n_rows) array_like of int
-            Token ids, below ``n_vocab``; any value where the mask says padding.
+            Token ids, below ``n_vocab``, where the mask says padding too.
         positions : (n_sequences, n_rows) ndarray of int
         mask : (n_sequences, n_rows, n_pending + n_rows) ndarray of bool, or None
             Which pending and new rows each row sees; None for rows that follow one another.

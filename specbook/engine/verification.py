@@ -62,7 +62,7 @@ def residual(target: Probabilities, token: int, drawn_from: Probabilities | None
     .. math:: p'(x) = \frac{\max(0,\, p(x) - q(x))}{\sum_y \max(0,\, p(y) - q(y))}
 
     Where target and draft agree to rounding, nothing is left, and a rejection has probability 0 to rounding; then ``p``
-    without the token comes back, or ``p`` itself if that is empty as well.
+    itself comes back.
 
     References
     ----------
