@@ -45,23 +45,30 @@ class Tokenizer:
         return len(self._bytes)
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a text."""
+        """Token ids of a text; half a surrogate pair, which no UTF-8 has, becomes a question mark."""
         return [token for piece in PIECES.findall(text) for token in self._encode_piece(piece)]
 
     def _encode_piece(self, piece: str) -> list[int]:
         if piece not in self._known:
-            self._known[piece] = self._merge(list(piece.encode()))
+            self._known[piece] = self._merge(list(piece.encode("utf-8", "replace")))
         return self._known[piece]
 
     def _merge(self, tokens: list[int]) -> list[int]:
-        """Apply the earliest learned merge until none applies."""
-        while len(tokens) > 1:
-            ranks = [self._rank.get(pair, len(self._rank)) for pair in pairwise(tokens)]
-            best = min(range(len(ranks)), key=ranks.__getitem__)
-            if ranks[best] == len(self._rank):
-                break
-            tokens[best : best + 2] = [_N_BYTES + ranks[best]]
+        """Apply the earliest learned merge wherever it applies, until none does."""
+        while ranks := [self._rank[pair] for pair in pairwise(tokens) if pair in self._rank]:
+            tokens = self._merged(tokens, min(ranks))
         return tokens
+
+    def _merged(self, tokens: list[int], rank: int) -> list[int]:
+        """One merge, from left to right; a long piece takes as many passes as it has different merges."""
+        merged: list[int] = []
+        place = 0
+        while place < len(tokens):
+            pair = (tokens[place], tokens[place + 1]) if place + 1 < len(tokens) else None
+            applies = pair is not None and self._rank.get(pair) == rank
+            merged.append(_N_BYTES + rank if applies else tokens[place])
+            place += 2 if applies else 1
+        return merged
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Text of token ids; special tokens are left out, broken UTF-8 is shown as �."""
