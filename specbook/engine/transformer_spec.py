@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from types import UnionType
 
 from specbook.checks import check_counts, check_positive
 
@@ -50,9 +51,11 @@ class TransformerSpec:
 
     def __post_init__(self) -> None:
         for name in _SIZES:
+            _check_type(name, getattr(self, name), int)
             check_counts(name, getattr(self, name), minimum=1)
-        check_positive("rope_theta", self.rope_theta)
-        check_positive("norm_epsilon", self.norm_epsilon)
+        for name in ("rope_theta", "norm_epsilon"):
+            _check_type(name, getattr(self, name), int | float)
+            check_positive(name, getattr(self, name))
         if self.n_heads % self.n_kv_heads:
             raise ValueError(f"n_kv_heads must divide n_heads = {self.n_heads}; got {self.n_kv_heads}")
         if self.head_size % 2:
@@ -87,3 +90,10 @@ class TransformerSpec:
         for shape in self.shapes().values():
             total += shape[0] * (shape[1] if len(shape) == 2 else 1)
         return total
+
+
+def _check_type(name: str, value: object, wanted: type | UnionType) -> None:
+    """Text and whole floats pass for numbers where only a value is looked at, and fail where a size is used."""
+    fits = isinstance(value, wanted) and not isinstance(value, bool)
+    if not fits:
+        raise ValueError(f"{name} must be a number of type {getattr(wanted, '__name__', wanted)}; got {value!r}")

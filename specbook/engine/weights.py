@@ -7,6 +7,7 @@ The dequantised values are the model: nothing is computed in int8. No pickle is 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from specbook.checks import BadInput
+from specbook.checks import BadInput, check_finite
 from specbook.engine.transformer_spec import TransformerSpec
 from specbook.files import check_readable, sha256_of, write_atomically
 
@@ -70,7 +71,7 @@ def read_weights(path: Path, sha256: str | None = None) -> StoredWeights:
         with safe_open(str(path), framework="numpy") as stored:
             metadata = dict(stored.metadata() or {})
             raw = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  (no mapping)
-    except (SafetensorError, ValueError, TypeError) as error:
+    except (SafetensorError, ValueError, TypeError, AttributeError) as error:  # numpy knows fewer element types
         raise BadInput(f"is no safetensors file ({error})", file=str(path), remedy=_AGAIN) from None
     kind, config = _header(metadata.get(_HEADER), str(path))
     return StoredWeights(kind=kind, config=config, sha256=found, tensors=_dequantised(raw, str(path)))
@@ -79,7 +80,7 @@ def read_weights(path: Path, sha256: str | None = None) -> StoredWeights:
 def _header(text: str | None, file: str) -> tuple[str, dict[str, Any]]:
     try:
         header = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         header = None
     schema = header.get("schema") if isinstance(header, dict) else header
     if schema != SCHEMA:
@@ -97,7 +98,7 @@ def _dequantised(raw: Mapping[str, NDArray[Any]], file: str) -> dict[str, Float3
             matrix = name.removesuffix(".int8")
             tensors[matrix] = _dequantised_matrix(matrix, values, raw.get(f"{matrix}.scale"), file)
         elif not name.endswith(".scale"):
-            tensors[name] = values.astype(np.float32)
+            tensors[name] = _as_float32(values)
     check_finite_tensors(tensors, file)
     return tensors
 
@@ -108,7 +109,14 @@ def _dequantised_matrix(name: str, rows: NDArray[Any], scale: NDArray[Any] | Non
     if rows.ndim != 2 or scale.shape != rows.shape[:1] or rows.dtype != np.int8:
         problem = f"has {rows.dtype} rows {rows.shape} and scale {scale.shape}"
         raise BadInput(problem, file=file, field=name, remedy=_AGAIN)
-    return np.asarray(rows.astype(np.float32) * scale.astype(np.float32)[:, None])
+    with np.errstate(over="ignore"):
+        return np.asarray(rows.astype(np.float32) * _as_float32(scale)[:, None])
+
+
+def _as_float32(values: NDArray[Any]) -> Float32s:
+    """The values as float32; what is too large becomes infinite, and is refused as such."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
 
 
 def check_finite_tensors(tensors: Tensors, file: str) -> None:
@@ -133,8 +141,16 @@ def stored_spec(stored: StoredWeights, file: str) -> TransformerSpec:
     given = {name: stored.config[name] for name in TransformerSpec.field_names() if name in stored.config}
     try:
         return TransformerSpec(**given)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"states no transformer ({error})", file=file, field="config", remedy=_AGAIN) from None
+
+
+def stored_number(stored: StoredWeights, name: str, file: str) -> float:
+    """A number above 0 from the configuration of a weights file, or :class:`BadInput` if it states none."""
+    value = stored.config.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise BadInput("is no number above 0", file=file, field=f"config.{name}", value=value, remedy=_AGAIN)
+    return value
 
 
 def write_weights(path: Path, *, kind: str, config: Mapping[str, Any], tensors: Tensors) -> None:
@@ -151,6 +167,11 @@ def write_weights(path: Path, *, kind: str, config: Mapping[str, Any], tensors: 
     tensors : mapping of str to ndarray of float32
         Matrices (n_out, n_in) and vectors (n,).
 
+    Raises
+    ------
+    ValueError
+        If a weight is not finite, or too large for the scale of a row.
+
     Examples
     --------
     >>> import tempfile
@@ -161,6 +182,7 @@ def write_weights(path: Path, *, kind: str, config: Mapping[str, Any], tensors: 
     """
     stored: dict[str, NDArray[Any]] = {}
     for name, values in tensors.items():
+        check_finite(name, values)
         if values.ndim == 2:
             stored[f"{name}.int8"], stored[f"{name}.scale"] = quantised(values)
         else:
@@ -172,13 +194,22 @@ def write_weights(path: Path, *, kind: str, config: Mapping[str, Any], tensors: 
 def quantised(matrix: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
     """Rows as int8 with the scale that maps the largest entry of a row to 127.
 
+    The error is at most half a scale, for entries up to 8 million; rows below a millionth become 0.
+
+    Raises
+    ------
+    ValueError
+        If a row's largest entry is too large for a scale in float16.
+
     Examples
     --------
     >>> rows, scale = quantised(np.array([[0.5, -1.0]], np.float32))
     >>> print(rows, scale)
     [[  64 -127]] [0.00787]
     """
-    scale = (np.abs(matrix).max(axis=1) / _LARGEST).astype(np.float16)
+    with np.errstate(over="ignore"):
+        scale = (np.abs(matrix).max(axis=1) / _LARGEST).astype(np.float16)
+    check_finite("scale", scale)
     divisor = np.where(scale > 0, scale, np.float16(1.0)).astype(np.float32)
     rows = np.clip(np.rint(matrix / divisor[:, None]), -_LARGEST, _LARGEST).astype(np.int8)
     return rows, scale

@@ -13,7 +13,7 @@ from specbook.engine.drafters.choice import Array, Chooser, Cut, NoCut, grow
 from specbook.engine.drafters.drafter import Request, TargetState
 from specbook.engine.layout import chain_positions
 from specbook.engine.transformer import Transformer
-from specbook.engine.weights import StoredWeights, check_shapes, stored_spec
+from specbook.engine.weights import StoredWeights, check_shapes, stored_number, stored_spec
 
 
 class EagleHead:
@@ -30,7 +30,7 @@ class EagleHead:
         check_shapes(stored.tensors, dict(spec.layer_shapes()) | ends, "eagle")
         self.target = target
         self.decoder = Decoder(spec, stored.tensors, target.arithmetic)
-        self._embedding = target.embedding * target.arithmetic.dtype(stored.config["embedding_scale"])
+        self._embedding = target.embedding * target.arithmetic.dtype(stored_number(stored, "embedding_scale", "eagle"))
         self._combine = target.arithmetic.prepare(stored.tensors["combine"])
         self._widen = target.arithmetic.prepare(stored.tensors["widen"] * stored.tensors["final_norm"])
 

@@ -17,7 +17,7 @@ from specbook.engine.drafters.choice import Array, Chooser, Cut, NoCut, grow
 from specbook.engine.drafters.drafter import Request, TargetState
 from specbook.engine.layout import chain_positions
 from specbook.engine.transformer import Transformer
-from specbook.engine.weights import StoredWeights, check_shapes
+from specbook.engine.weights import StoredWeights, check_shapes, stored_number
 
 
 class EarlyExitDrafter:
@@ -43,7 +43,7 @@ class EarlyExitDrafter:
     method = "early_exit"
 
     def __init__(self, stored: StoredWeights, target: Transformer, n_layers: int = 2, cut: Cut | None = None) -> None:
-        n_exits, width = int(stored.config["n_exits"]), target.spec.n_embedding
+        n_exits, width = int(stored_number(stored, "n_exits", "medusa")), target.spec.n_embedding
         self.n_layers = int(check_counts("n_layers", n_layers, minimum=1))
         if self.n_layers > n_exits:
             raise ValueError(f"n_layers must be at most {n_exits}, the number of exits; got {n_layers}")

@@ -11,7 +11,7 @@ from specbook.engine.drafters.choice import Array, Chooser, Cut, NoCut, grow
 from specbook.engine.drafters.drafter import Request, TargetState
 from specbook.engine.layout import depths
 from specbook.engine.transformer import Transformer
-from specbook.engine.weights import StoredWeights, check_shapes
+from specbook.engine.weights import StoredWeights, check_shapes, stored_number
 
 
 class MedusaHeads:
@@ -19,7 +19,7 @@ class MedusaHeads:
 
     def __init__(self, stored: StoredWeights, target: Transformer) -> None:
         width = target.spec.n_embedding
-        self.n_heads = int(stored.config["n_heads"])
+        self.n_heads = int(stored_number(stored, "n_heads", "medusa"))
         shapes: dict[str, tuple[int, ...]] = {f"heads.{i}.residual": (width, width) for i in range(self.n_heads)}
         check_shapes(stored.tensors, shapes | {f"heads.{i}.gain": (width,) for i in range(self.n_heads)}, "medusa")
         self.target = target
