@@ -32,7 +32,8 @@ class EagleHead:
         self.decoder = Decoder(spec, stored.tensors, target.arithmetic)
         self._embedding = target.embedding * target.arithmetic.dtype(stored_number(stored, "embedding_scale", "eagle"))
         self._combine = target.arithmetic.prepare(stored.tensors["combine"])
-        self._widen = target.arithmetic.prepare(stored.tensors["widen"] * stored.tensors["final_norm"])
+        widen = stored.tensors["widen"].astype(target.arithmetic.dtype)
+        self._widen = target.arithmetic.prepare(widen * stored.tensors["final_norm"])
 
     def inputs(self, tokens: Sequence[int], features: Array) -> Array:
         """Rows for tokens and the target's vectors at the positions before them, (1, n_rows, width)."""
