@@ -66,7 +66,7 @@ class EarlyExitDrafter:
         hidden = self.target.forward(root, chain_positions(self._cache, 1), None, self._cache, self.n_layers)
         self._branches = Branches(self._cache)
         chooser = Chooser(sampling=request.sampling, chance=request.chance, cut=self.cut)
-        draft = grow(request.shape, self._logits(hidden[0])[0], self._extend, chooser)
+        draft = grow(request.shape, self.logits(hidden[0])[0], self._extend, chooser)
         self._cache.drop_pending()
         return draft
 
@@ -74,9 +74,10 @@ class EarlyExitDrafter:
         positions, mask = self._branches.place(draft, nodes)
         tokens = np.array([[draft.tokens[node] for node in nodes]])
         hidden = self.target.forward(tokens, positions, mask, self._cache, self.n_layers)
-        return self._logits(hidden[0])
+        return self.logits(hidden[0])
 
-    def _logits(self, hidden: Array) -> Array:
+    def logits(self, hidden: Array) -> Array:
+        """Logits of the exit from hidden vectors after its layers, (n_rows, n_vocab)."""
         return self.target.logits(hidden + self._exit(self.target.features(hidden)))
 
     def accept(self, path: Sequence[int]) -> None:
