@@ -45,6 +45,36 @@ class TreeYield(BaseModel):
 
     depth_acceptance: list[Probability]
     n_nodes: Count | None = None
+    rank_acceptance: list[Probability | None] | None = Field(
+        default=None, description="Probability that the r-th sibling is accepted once it is tried; null where none was."
+    )
+
+
+class Measurement(BaseModel):
+    """How the native engine measured a profile: enough to do it again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    engine: str = Field(description="specbook and its version.")
+    arithmetic: Literal["exact", "fast", "ref64", "naive"]
+    blas: dict[str, str | int] = Field(description="Library, version, kernel family and threads.")
+    seed: Annotated[int, Field(ge=0, le=2**53)]
+    n_prompts: Annotated[int, Field(ge=1, le=2**53)]
+    max_new_tokens: Annotated[int, Field(ge=1, le=2**53)]
+    n_new_tokens: Count
+    top_k: Count = 0
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    parents: list[int] = Field(description="Parent of each node that a round may draft; -1 is the last token.")
+    cut: str | None = Field(
+        default=None, description="Where drafts stop early, such as entropy:1.5; null for a fixed shape."
+    )
+    replication: Annotated[int, Field(ge=1, le=4096)] = Field(default=1, description="The cost dial R of the target.")
+    weights_sha256: dict[str, str] = Field(description="File of weights → SHA-256.")
+    draft_s: float | None = Field(
+        default=None, description="Median seconds of drafting in a round, on the measuring machine."
+    )
+    verify_s: float | None = Field(default=None, description="Median seconds of the target's pass.")
+    accept_s: float | None = Field(default=None, description="Median seconds of acceptance and bookkeeping.")
 
 
 Interval = tuple[Annotated[float, Field(allow_inf_nan=False)], Annotated[float, Field(allow_inf_nan=False)]]
@@ -113,12 +143,17 @@ class AcceptanceProfile(BaseModel):
     conditional_acceptance: list[Probability | None] | None = Field(
         None, description="Probability that position i is accepted given that i−1 was; null where never reached."
     )
+    expected_acceptance: list[Probability | None] | None = Field(
+        None,
+        description="Mean of 1 − TV(target, draft) at position i over rounds that reached it; sampled drafts only.",
+    )
     tree: TreeYield | None = Field(
         None, description="Set for tree drafters, to which the chain formula does not apply."
     )
     intervals: Intervals | None = Field(
         None, description="95 % intervals over prompts; null where the source holds totals, or too few prompts."
     )
+    measurement: Measurement | None = Field(None, description="Set where the native engine measured it.")
     stated_labels: list[str] = Field([], description="Labels that were stated at import, not by the source.")
     warnings: list[str] = []
     provenance: list[Provenance] = []

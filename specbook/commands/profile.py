@@ -1,4 +1,4 @@
-"""The commands of acceptance profiles: ``specbook profile import``, ``show`` and ``library``."""
+"""The commands of acceptance profiles: ``specbook profile import``, ``measure``, ``show`` and ``library``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 
 from specbook.acceptance.profile import AcceptanceProfile, write_profile
 from specbook.checks import BadInput
+from specbook.commands.measure import profile_measure
 from specbook.commands.output import JsonFlag, emit, load_profile, note, reading
 from specbook.display import tables, terminal
 
@@ -20,6 +21,7 @@ from specbook.display import tables, terminal
 def register(app: typer.Typer) -> None:
     """Add the commands to a group."""
     app.command("import")(profile_import)
+    app.command("measure")(profile_measure)
     app.command("show")(profile_show)
     app.command("library")(profile_library)
 

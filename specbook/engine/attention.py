@@ -32,7 +32,8 @@ def attend_by_row(queries: Array, keys: Array, values: Array, length: int, mask:
     ----------
     queries : (n_rows, n_heads, head_size) ndarray
         Already scaled by 1 / sqrt(head_size).
-    keys, values : (n_kv_heads, capacity, head_size) ndarray
+    keys : (n_kv_heads, head_size, capacity) ndarray
+    values : (n_kv_heads, capacity, head_size) ndarray
         One layer and sequence of the cache, the new rows included.
     length : int
         Committed tokens, which every row sees.
@@ -50,14 +51,21 @@ def attend_by_row(queries: Array, keys: Array, values: Array, length: int, mask:
         seen = np.flatnonzero(mask[row])
         stop = length + len(seen)
         if len(seen) == 0 or seen[-1] == len(seen) - 1:
-            row_keys, row_values = keys[:, :stop], values[:, :stop]
+            row_keys, row_values = keys[..., :stop], values[:, :stop]
         else:
             slots = np.concatenate([np.arange(length), length + seen])
-            row_keys, row_values = keys[:, slots], values[:, slots]
+            row_keys, row_values = _gathered(keys, slots), values[:, slots]
         query = queries[row].reshape(n_kv_heads, -1, head_size)  # (n_kv_heads, group, head_size)
-        scores = softmax_in_place(np.matmul(query, row_keys.swapaxes(1, 2)))
+        scores = softmax_in_place(np.matmul(query, row_keys))
         mixed[row] = np.matmul(scores, row_values).reshape(-1)
     return mixed
+
+
+def _gathered(keys: Array, slots: Array) -> Array:
+    """Columns of the cache side by side, with the cache's strides: BLAS treats other strides as another product."""
+    columns = np.empty_like(keys)[..., : len(slots)]
+    columns[...] = keys[..., slots]
+    return columns
 
 
 def attend_as_block(queries: Array, keys: Array, values: Array, length: int, mask: Mask) -> Array:
@@ -69,7 +77,7 @@ def attend_as_block(queries: Array, keys: Array, values: Array, length: int, mas
     n_kv_heads, stop = keys.shape[0], length + mask.shape[1]
     by_head = queries.reshape(n_rows, n_kv_heads, -1, head_size).transpose(1, 2, 0, 3)  # (n_kv_heads, group, n_rows, _)
     blocks = by_head.reshape(n_kv_heads, -1, head_size)
-    scores = np.matmul(blocks, keys[:, :stop].swapaxes(1, 2))  # (n_kv_heads, group * n_rows, stop)
+    scores = np.matmul(blocks, keys[..., :stop])  # (n_kv_heads, group * n_rows, stop)
     if not mask.all():
         scores.reshape(n_kv_heads, -1, n_rows, stop)[..., length:][..., ~mask] = _HIDDEN
     mixed = np.matmul(softmax_in_place(scores), values[:, :stop])

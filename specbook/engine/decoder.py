@@ -133,7 +133,7 @@ class Decoder:
                 continue
             slots = slice(int(first[sequence]), int(first[sequence]) + stop - start)
             stored = cache.keys[index, sequence], cache.values[index, sequence]
-            stored[0][:, slots] = keys[start:stop].swapaxes(0, 1)
+            stored[0][..., slots] = keys[start:stop].transpose(1, 2, 0)
             stored[1][:, slots] = values[start:stop].swapaxes(0, 1)
             length = int(cache.lengths[sequence])
             mixed[start:stop] = self._attend(queries[start:stop], *stored, length, layout.masks[sequence])

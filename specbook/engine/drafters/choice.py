@@ -37,6 +37,33 @@ class Cut(Protocol):
         """Whether nothing is drafted from this distribution of the drafter at temperature 1."""
 
 
+def read_cut(text: str) -> Cut:
+    """A cut as the command line writes it: ``none``, ``entropy:NATS`` or ``confidence:PROBABILITY``.
+
+    Raises
+    ------
+    ValueError
+        If it is written otherwise, or its number is out of range.
+
+    Examples
+    --------
+    >>> read_cut("entropy:1.5")
+    EntropyCut(max_nats=1.5)
+    """
+    kind, _, number = text.partition(":")
+    if text == "none":
+        return NoCut()
+    try:
+        limit = float(number)
+    except ValueError:
+        kind = ""
+    if kind == "entropy":
+        return EntropyCut(limit)
+    if kind == "confidence":
+        return ConfidenceCut(limit)
+    raise ValueError(f"cut must be none, entropy:NATS or confidence:PROBABILITY; got {text!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class NoCut:
     """Fixed draft length: every round drafts the whole shape.

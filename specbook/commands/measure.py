@@ -1,0 +1,145 @@
+"""``specbook profile measure``: acceptance measured by the native engine on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from specbook.acceptance.profile import Provenance, write_profile
+from specbook.checks import BadInput
+from specbook.commands.output import JsonFlag, emit, note, working
+from specbook.display import tables, terminal
+from specbook.files import sha256_of
+
+if TYPE_CHECKING:
+    from specbook.engine.draft import TreeShape
+    from specbook.measuring.measure import Subject
+    from specbook.measuring.prompts import Prompt
+    from specbook.measuring.subjects import PromptReader
+
+_MOST_TOKENS = 4096
+
+
+def profile_measure(
+    domain: Annotated[
+        str, typer.Option("--domain", help="code, mathematics, chat or summarisation; or a domain of --prompts.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The profile to write.")],
+    drafter: Annotated[
+        str,
+        typer.Option(help="small, eagle, medusa, mtp (early exit), lookup, ngram, lookahead; tree: small, as a tree."),
+    ] = "small",
+    draft_length: Annotated[int, typer.Option(min=0, max=64, help="Tokens that a round drafts, K.")] = 4,
+    tree: Annotated[str | None, typer.Option(help="Draft trees: children by depth, such as 3,2,1.")] = None,
+    cut: Annotated[
+        str, typer.Option(help="Stop a draft early: entropy:NATS or confidence:PROBABILITY; none drafts all.")
+    ] = "none",
+    temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.")] = 0.0,
+    top_k: Annotated[int, typer.Option(min=0, help="Keep so many tokens; 0 keeps all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Keep the fewest tokens that reach this probability.")] = 1.0,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(help="A file of prompts: HumanEval, GSM8K, Spec-Bench, MT-Bench, ShareGPT, JSON Lines."),
+    ] = None,
+    n_prompts: Annotated[int | None, typer.Option(min=1, help="Use the first so many prompts.")] = None,
+    max_new_tokens: Annotated[int, typer.Option(min=1, max=_MOST_TOKENS, help="Of each prompt.")] = 64,
+    target: Annotated[str, typer.Option(help="specbook, the shipped model; smollm, if it is installed.")] = "specbook",
+    arithmetic: Annotated[str, typer.Option(help="exact, fast, ref64 or naive.")] = "exact",
+    replication: Annotated[int, typer.Option(min=1, max=64, help="The cost dial R of the shipped target.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**53, help="Of drafts and acceptance.")] = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Measure acceptance with the native engine."""
+    from specbook.engine.sampling import SamplingConfig
+    from specbook.measuring.measure import measure_profile
+    from specbook.measuring.rounds import MeasuringConfig
+
+    try:
+        sampling = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
+        shape = _shape(drafter, draft_length, tree)
+        chosen = _prompts(prompts, domain)[:n_prompts]
+        subject, reader = _subject(target, drafter, arithmetic, cut, replication, own=prompts is None)
+        config = MeasuringConfig(
+            shape=shape,
+            sampling=sampling,
+            max_new_tokens=max_new_tokens,
+            max_context=subject.target.spec.max_context,
+            stop_tokens=reader.stop_tokens,
+            seed=seed,
+        )
+        tokens = [(prompt.identifier, reader.encode(prompt)) for prompt in chosen]
+        with working("measuring", len(tokens)) as progress:
+            profile = measure_profile(
+                subject, tokens, config, domain=domain, provenance=_provenance(prompts, domain), progress=progress
+            )
+    except BadInput:
+        raise
+    except ValueError as error:
+        raise _refused(error) from None
+    write_profile(profile, out)
+    for warning in profile.warnings:
+        note(f"note: {warning}")
+    if json:
+        emit(profile.model_dump(mode="json", by_alias=True))
+    else:
+        terminal.show_profile(profile)
+        tables.say(f"wrote {out}")
+
+
+def _refused(error: ValueError) -> BadInput:
+    """What a kernel says of an argument, as the option that the argument came from."""
+    problem, _, value = str(error).partition("; got ")
+    name, must, rest = problem.partition(" must ")
+    field = f"--{name.replace('_', '-')}" if must else None
+    shown = f"{field} = {value}" if field and value else field
+    return BadInput(
+        f"{must.strip()} {rest}" if must else problem, field=shown, remedy="see specbook profile measure --help"
+    )
+
+
+def _shape(drafter: str, draft_length: int, tree: str | None) -> TreeShape:
+    from specbook.engine.draft import tree_shape
+    from specbook.engine.library.drafters import draft_shape
+
+    if tree is None:
+        return draft_shape(drafter, draft_length)
+    parts = [part.strip() for part in tree.split(",")]
+    if not all(part.isascii() and part.isdigit() and 0 < int(part[:9]) <= _MOST_CHILDREN for part in parts):
+        raise BadInput("is no list of children by depth", field="--tree", value=tree, remedy="such as 3,2,1")
+    shape = tree_shape([int(part) for part in parts])
+    if shape.n_nodes > _MOST_NODES:
+        problem = f"has {shape.n_nodes} nodes"
+        raise BadInput(problem, field="--tree", value=tree, remedy=f"draft at most {_MOST_NODES}")
+    return shape
+
+
+_MOST_CHILDREN, _MOST_NODES = 64, 256
+
+
+def _subject(
+    target: str, drafter: str, arithmetic: str, cut: str, replication: int, *, own: bool
+) -> tuple[Subject, PromptReader]:
+    from specbook.measuring import subjects
+
+    if target == "specbook":
+        return subjects.specbook_subject(drafter, arithmetic, cut, replication), subjects.specbook_reader(own=own)
+    if target == "smollm" and (cut, replication) == ("none", 1):
+        return subjects.smollm(drafter, arithmetic, own=own)
+    if target == "smollm":
+        raise BadInput("takes no --cut and no --replication", field="--target", value=target, remedy="leave them out")
+    raise BadInput("no such target", field="--target", value=target, remedy="specbook or smollm")
+
+
+def _prompts(path: Path | None, domain: str) -> list[Prompt]:
+    from specbook.measuring.prompts import own_prompts, read_prompts
+
+    return own_prompts(domain) if path is None else read_prompts(path, domain)
+
+
+def _provenance(path: Path | None, domain: str) -> list[Provenance]:
+    from specbook.measuring.prompts import own_prompts_file
+
+    file = own_prompts_file(domain) if path is None else path
+    return [Provenance(file=file.name, sha256=sha256_of(file), format="prompts")]
