@@ -20,6 +20,7 @@ from typer.exceptions import Abort, TyperException
 from specbook import __version__
 from specbook.checks import BadInput, printable
 from specbook.commands import cycles as cycles_commands
+from specbook.commands import parity as parity_commands
 from specbook.commands import profile as profile_commands
 from specbook.commands.output import AssumptionName, JsonFlag, emit, load_profile
 from specbook.display import tables, terminal
@@ -38,6 +39,7 @@ profile_app = typer.Typer(help="Acceptance profiles: import, show, library.", ri
 app.add_typer(profile_app, name="profile")
 profile_commands.register(profile_app)
 cycles_commands.register(app)
+parity_commands.register(app)
 
 
 BatchOption = Annotated[str, typer.Option("--batch", help="Batch sizes, separated by commas.")]
