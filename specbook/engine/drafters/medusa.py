@@ -66,7 +66,7 @@ class MedusaDrafter:
     def propose(self, request: Request) -> Draft:
         """Read the target's last vector; nothing is drafted before it has one."""
         shape = request.shape.cut(self.heads.n_heads)
-        if self._state.length == 0:
+        if self._state.length == 0 or not shape.n_nodes:
             return Draft()
         logits = self.heads.logits(self._state.features(self._state.length - 1)[0], shape.depth)
 
