@@ -29,13 +29,18 @@ SHA256 = {
 def stored(name: str) -> StoredWeights:
     """Weights of ``target``, ``draft``, ``eagle`` or ``medusa``, checked against their SHA-256.
 
+    They are read once and shared by all models, so that nothing may write to them.
+
     Examples
     --------
     >>> stored("draft").kind
     'transformer'
     """
     file = f"{name}.safetensors"
-    return read_weights(FOLDER / file, SHA256[file])
+    weights = read_weights(FOLDER / file, SHA256[file])
+    for values in weights.tensors.values():
+        values.flags.writeable = False
+    return weights
 
 
 @lru_cache
