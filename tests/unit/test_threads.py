@@ -1,0 +1,50 @@
+"""BLAS threads and kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+from specbook.engine import threads
+from specbook.engine.threads import blas_description, blas_threads, has_small_product_kernel
+
+
+def test_blas_threads_holds_inside_the_block_and_not_behind_it():
+    before = blas_description()["threads"]
+    with blas_threads(2):
+        inside = blas_description()["threads"]
+        with blas_threads():
+            assert blas_description()["threads"] == 1
+        assert blas_description()["threads"] == inside
+    assert blas_description()["threads"] == before
+
+
+@pytest.mark.parametrize("n_threads", [0, -1, 1.5])
+def test_blas_threads_impossible_number_is_refused(n_threads: float):
+    with pytest.raises(ValueError, match=r"^n_threads must be whole and at least 1; got "), blas_threads(n_threads):
+        pass
+
+
+def test_blas_description_is_numpys_also_when_scipy_brought_its_own():
+    import scipy.linalg
+
+    assert scipy.linalg.norm([3.0, 4.0]) == pytest.approx(5.0)
+    described = blas_description()
+    assert set(described) == {"library", "version", "kernel", "threads"}
+    assert described["kernel"] == "unknown" or has_small_product_kernel() == (described["kernel"] in _SMALL)
+
+
+_SMALL = {"SkylakeX", "Cooperlake", "SapphireRapids"}
+
+
+def test_blas_description_without_a_known_library_says_unknown(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(threads, "threadpool_info", lambda: [{"user_api": "openmp"}])
+    assert blas_description() == {"library": "unknown", "version": "unknown", "kernel": "unknown", "threads": 1}
+
+
+def test_blas_description_names_numpys_library_first(monkeypatch: pytest.MonkeyPatch):
+    pools = [
+        {"user_api": "openmp"},
+        {"user_api": "blas", "internal_api": "mkl", "version": None, "num_threads": 4},
+    ]
+    monkeypatch.setattr(threads, "threadpool_info", lambda: pools)
+    assert blas_description() == {"library": "mkl", "version": "unknown", "kernel": "unknown", "threads": 4}
