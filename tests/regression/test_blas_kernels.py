@@ -55,7 +55,7 @@ def _traces(target: Transformer) -> dict[str, list[list[int]]]:
     """Tokens, and accepted tokens of each round, greedy and sampled, alone and with two drafters."""
     traces = {}
     for name, sampling in SAMPLINGS.items():
-        config = DecodingConfig(max_new_tokens=24, sampling=sampling, seed=3)
+        config = DecodingConfig(max_new_tokens=20, sampling=sampling, seed=3)
         traces[f"{name}, alone"] = [generate(autoregressive(target, PROMPT, config), PROMPT, config).tokens]
         for drafter, shape in SHAPES.items():
             rounds = speculative(target, shipped_drafter(drafter, target), PROMPT, config, shape)

@@ -53,19 +53,12 @@ def test_reference_belongs_to_the_shipped_weights():
 def test_logits_of_the_pair_equal_torch(name: str, text: str):
     tokens, places = REFERENCE[f"{text}.tokens"], REFERENCE[f"{text}.positions"]
     for part, model in (("target", TARGET(name)), ("draft", DRAFT(name))):
-        assert _distance(model.logits(_vectors(model, tokens)[places]), f"{text}.{part}") <= PAIR[name]
+        found = model.logits(_vectors(model, tokens)[places])
+        assert _distance(found, f"{text}.{part}") <= PAIR[name]
+        assert np.array_equal(found.argmax(axis=1), REFERENCE[f"{text}.{part}"].argmax(axis=1))
 
 
-@pytest.mark.parametrize("name", PAIR)
-def test_top_tokens_of_the_pair_equal_torch(name: str):
-    for text in TEXTS:
-        tokens, places = REFERENCE[f"{text}.tokens"], REFERENCE[f"{text}.positions"]
-        for part, model in (("target", TARGET(name)), ("draft", DRAFT(name))):
-            found = model.logits(_vectors(model, tokens)[places])
-            assert np.array_equal(found.argmax(axis=1), REFERENCE[f"{text}.{part}"].argmax(axis=1))
-
-
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("text", ["chat", "code", "mathematics"])
 @pytest.mark.parametrize("name", HEADS)
 def test_logits_of_heads_and_exits_equal_torch(name: str, text: str):
     target, tokens = TARGET(name), REFERENCE[f"{text}.tokens"]

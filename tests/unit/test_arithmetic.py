@@ -39,14 +39,15 @@ def test_exact_linear_no_rows_gives_none():
 
 @pytest.mark.parametrize("name", ARITHMETICS)
 @pytest.mark.parametrize(("n_out", "n_in"), SIZES)
-@pytest.mark.parametrize("n_rows", [1, 2, 9, 40])
-def test_linear_any_size_is_the_product(name: str, n_out: int, n_in: int, n_rows: int):
-    weights, rows = _operands(n_out, n_in, n_rows)
+def test_linear_any_size_is_the_product(name: str, n_out: int, n_in: int):
+    weights, rows = _operands(n_out, n_in, 40)
     chosen = arithmetic(name)
-    found = chosen.prepare(weights)(rows.astype(chosen.dtype))
-    assert found.dtype == chosen.dtype
+    linear, rows = chosen.prepare(weights), rows.astype(chosen.dtype)
     bound = 1e-13 if name == "ref64" else 1e-5
-    assert np.abs(found - rows @ weights.T).max() < bound * n_in**0.5 * 4
+    for n_rows in (1, 2, 9, 40):
+        found = linear(rows[:n_rows])
+        assert found.dtype == chosen.dtype
+        assert np.abs(found - rows[:n_rows] @ weights.T).max() < bound * n_in**0.5 * 4
 
 
 @pytest.mark.parametrize("has_kernel", [True, False])

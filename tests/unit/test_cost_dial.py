@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from specbook.engine.cost_dial import replicate_feed_forward
-from specbook.engine.library import load_target
+from specbook.engine.library import stored
 from specbook.engine.transformer import Transformer
+from specbook.engine.weights import stored_spec
 from tests.tiny_models import chain_logits, random_tensors, tiny_spec
 
 TOKENS = [1, 2, 3, 4, 5, 6]
@@ -44,4 +45,6 @@ def test_replication_that_is_no_count_is_refused(times: float):
 
 
 def test_shipped_target_at_eight_reads_six_times_the_weights():
-    assert load_target(replication=8).spec.n_parameters == 39_718_272
+    spec = stored_spec(stored("target"), "target")
+    dialled, _ = replicate_feed_forward(spec, stored("target").tensors, 8)
+    assert (spec.n_parameters, dialled.n_parameters) == (6_688_128, 39_718_272)
