@@ -19,7 +19,7 @@ from specbook.engine.sampling import SamplingConfig
 from specbook.engine.transformer import Transformer
 from specbook.parity.cases import Case
 from specbook.parity.decoded_law import DECODED_SHAPES, decoded_law, random_pair, single_step_law
-from specbook.parity.exact_law import EXACT_CASES, Law, random_language, speculative_law, target_law
+from specbook.parity.exact_law import EXACT_CASES, ExactCase, Law, random_language, speculative_law, target_law
 from specbook.parity.observation import is_bitwise
 from specbook.parity.report import GateResult, failure
 from specbook.parity.sampled_law import Pool, PoolTest, compare_pool, draw_pool, exact_cells, samples_for_bound
@@ -68,13 +68,24 @@ class LawComparison:
 def exact_laws(target: Transformer, rng: np.random.Generator) -> Iterator[LawComparison]:
     """Yield every exact law: of tables, which need no arithmetic, and of whole decodings in the target's."""
     for case in EXACT_CASES:
-        language = random_language(case, rng)
-        name = f"{case.name}, {case.n_vocab} tokens"
-        yield compare_laws(name, speculative_law(case, language), target_law(language, case.sampling))
+        yield case_law(case, rng)
     tolerance = LAW_TOLERANCE if is_bitwise(target) else _ROUNDED_LAW_TOLERANCE
     for name, shape in DECODED_SHAPES.items():
         verifier, drafter = random_pair(target.arithmetic.name, rng)
         yield compare_laws(name, decoded_law(verifier, drafter, shape), single_step_law(verifier), tolerance)
+
+
+def case_law(case: ExactCase, rng: np.random.Generator) -> LawComparison:
+    """One way to speculate, on tables made by chance, against the target's own law.
+
+    Examples
+    --------
+    >>> case_law(EXACT_CASES[0], np.random.default_rng(0)).passed
+    True
+    """
+    language = random_language(case, rng)
+    name = f"{case.name}, {case.n_vocab} tokens"
+    return compare_laws(name, speculative_law(case, language), target_law(language, case.sampling))
 
 
 def compare_laws(name: str, found: Law, wanted: Law, tolerance: float = LAW_TOLERANCE) -> LawComparison:

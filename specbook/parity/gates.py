@@ -22,7 +22,7 @@ from specbook.parity.tree_mask import check_tree_mask
 from specbook.progress import Progress, silent
 
 # Fewer say too little: a pool of samples for each of 14 cases, caches and trees of all sizes.
-_LEAST_SAMPLES, _LEAST_ROLLBACKS, _LEAST_TREES = 1120, 200, 50
+_LEAST_SAMPLES, _LEAST_ROLLBACKS, _LEAST_TREES = 840, 200, 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +39,7 @@ class ParityConfig:
         Names or aliases; each is run as a chain and as a tree.
     n_tokens : int
         Tokens that the greedy gate compares in each arithmetic, at least 1. The other gates take a tenth as many
-        samples and rollbacks, and a hundredth as many trees, but no fewer than 1,120, 200 and 50.
+        samples and rollbacks, and a hundredth as many trees, but no fewer than 840, 200 and 50.
     seed : int
 
     Raises
@@ -139,7 +139,7 @@ def _in_arithmetic(
     cases = shipped_cases(target, config.drafters)
     if "greedy" in config.gates:
         check_room(target, len(cases), prompts, config.n_tokens)
-    return [_guarded(gate, target, _gate(gate, target, cases, config, prompts, advance)) for gate in config.gates]
+    return [guarded(gate, target, _gate(gate, target, cases, config, prompts, advance)) for gate in config.gates]
 
 
 def _gate(
@@ -161,7 +161,7 @@ def _gate(
     return gates[gate]
 
 
-def _guarded(gate: GateName, target: Transformer, run: Callable[[], GateResult]) -> GateResult:
+def guarded(gate: GateName, target: Transformer, run: Callable[[], GateResult]) -> GateResult:
     """An engine that raises has failed the gate."""
     try:
         return run()
