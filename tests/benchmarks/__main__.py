@@ -24,6 +24,9 @@ from specbook.acceptance.intervals import resampled_sums
 from specbook.hardware.profile import catalogue_device, catalogue_names
 from specbook.roofline.grid import GridConfig, evaluate_grid, project
 from specbook.roofline.model_spec import model
+from tests.benchmarks.engine_rows import engine_rows
+from tests.benchmarks.parity_rows import parity_rows
+from tests.benchmarks.smollm_rows import smollm_rows
 from tests.browser.chromium import browser, open_page, served
 from tests.browser.test_explorer_page import FIND, PAGE
 
@@ -205,6 +208,9 @@ PARTS: dict[str, Callable[[], Iterator[Row]]] = {
     "memory": memory_rows,
     "bootstrap": bootstrap_rows,
     "cycles": cycles_rows,
+    "engine": engine_rows,
+    "parity": parity_rows,
+    "smollm": smollm_rows,
     "page": page_rows,
     "notebooks": notebook_rows,
     "build": build_rows,
@@ -214,7 +220,7 @@ PARTS: dict[str, Callable[[], Iterator[Row]]] = {
 def main() -> None:
     """Print a line for each promise as it is measured; arguments choose parts by name."""
     where = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}"
-    line = "{:<66}{:>12}{:>12}\n"
+    line = "{:<76}{:>12}{:>12}\n"
     sys.stdout.write(f"specbook, {where}\n{line.format('what', 'promised', 'measured')}")
     for name in sys.argv[1:] or PARTS:
         for row in PARTS[name]():
