@@ -9,7 +9,7 @@ import pytest
 from specbook.commands.parity import own_prompt_tokens
 from specbook.display.parity_terminal import in_words
 from specbook.engine.kv_cache import KVCache
-from specbook.parity import gates
+from specbook.parity import distribution, gates
 
 SHORT = ("--tokens", 12, "--drafter", "small", "--drafter", "lookup")
 
@@ -19,6 +19,8 @@ def small_gates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gates, "_LEAST_SAMPLES", 20)
     monkeypatch.setattr(gates, "_LEAST_ROLLBACKS", 12)
     monkeypatch.setattr(gates, "_LEAST_TREES", 2)
+    monkeypatch.setattr(distribution, "EXACT_CASES", distribution.EXACT_CASES[:1])
+    monkeypatch.setattr(distribution, "DECODED_SHAPES", {})
 
 
 def test_parity_prints_a_row_a_gate(cli):
