@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
@@ -59,14 +60,18 @@ def parity(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**53, help="Random seed.")] = 0,
+    fault: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Plant this fault into the engine, to see the gates fail.")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Check that speculation changes nothing but the time; exit code 1 if a gate fails."""
     from specbook.display.parity_terminal import show_parity
+    from specbook.display.tables import say
     from specbook.parity.gates import run_parity
 
     config = _config(gate, arithmetic, drafter, tokens, seed)
-    with working("checking", config.n_steps) as advance:
+    with _planted(fault), working("checking", config.n_steps) as advance:
         try:
             report = run_parity(config, own_prompt_tokens(), advance)
         except BadInput:
@@ -74,11 +79,24 @@ def parity(
         except ValueError as error:
             raise BadInput(str(error), field="--tokens", value=tokens, remedy="compare fewer tokens") from None
     if json:
-        emit(report.to_json())
+        emit({**report.to_json(), "fault": fault})
     else:
+        if fault is not None:
+            say(f"planted on purpose: {fault}")
         show_parity(report)
     if not report.passed:
         raise typer.Exit(1)
+
+
+def _planted(fault: str | None) -> AbstractContextManager[object]:
+    """The engine with a fault in it, or as it is."""
+    from specbook.parity.faults import fault_names, planted
+
+    if fault is None:
+        return nullcontext()
+    if fault not in fault_names():
+        raise BadInput("no such fault", field="--fault", value=fault, remedy=f"one of {', '.join(fault_names())}")
+    return planted(fault)
 
 
 def own_prompt_tokens() -> list[list[int]]:

@@ -22,7 +22,7 @@ from specbook.parity.tree_mask import check_tree_mask
 from specbook.progress import Progress, silent
 
 # Fewer say too little: a pool of samples for each of 14 cases, caches and trees of all sizes.
-_LEAST_SAMPLES, _LEAST_ROLLBACKS, _LEAST_TREES = 840, 200, 50
+_LEAST_SAMPLES, _LEAST_ROLLBACKS, _LEAST_TREES = 1120, 200, 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +39,7 @@ class ParityConfig:
         Names or aliases; each is run as a chain and as a tree.
     n_tokens : int
         Tokens that the greedy gate compares in each arithmetic, at least 1. The other gates take a tenth as many
-        samples and rollbacks, and a hundredth as many trees, but no fewer than 840, 200 and 50.
+        samples and rollbacks, and a hundredth as many trees, but no fewer than 1,120, 200 and 50.
     seed : int
 
     Raises

@@ -8,7 +8,6 @@ import pytest
 
 from specbook.commands.parity import own_prompt_tokens
 from specbook.display.parity_terminal import in_words
-from specbook.engine.kv_cache import KVCache
 from specbook.parity import distribution, gates
 
 SHORT = ("--tokens", 12, "--drafter", "small", "--drafter", "lookup")
@@ -45,7 +44,7 @@ def test_parity_as_json_is_one_object(cli):
     for result in document["gates"]:
         assert (result["gate"], result["passed"], result["first_failure"]) == ("greedy", True, None)
         assert result["counts"]["tokens"] == 12
-    assert document["blas"]["threads"] == 1
+    assert (document["blas"]["threads"], document["fault"]) == (1, None)
     assert set(document["weights"]) >= {"target.safetensors", "draft.safetensors"}
 
 
@@ -56,15 +55,15 @@ def test_parity_without_bit_equality_says_how_far_logits_are(cli):
 
 
 @pytest.mark.parametrize("json_flag", [(), ("--json",)])
-def test_a_failed_gate_is_exit_code_1_and_says_where(cli, monkeypatch, json_flag):
-    monkeypatch.setattr(KVCache, "_move", lambda cache, sequence, indices: None)  # noqa: ARG005
-    outcome = cli("parity", *SHORT, "--gate", "rollback", *json_flag)
+def test_a_failed_gate_is_exit_code_1_and_says_where(cli, json_flag):
+    outcome = cli("parity", *SHORT, "--gate", "rollback", "--fault", "leave a stale row", *json_flag)
     assert (outcome.code, outcome.err) == (1, "")
     if json_flag:
-        (result,) = json.loads(outcome.out)["gates"]
-        assert not result["passed"]
-        assert "not those that were written" in result["first_failure"]["what"]
+        document = json.loads(outcome.out)
+        assert (document["passed"], document["fault"]) == (False, "leave a stale row")
+        assert "not those that were written" in document["gates"][0]["first_failure"]["what"]
     else:
+        assert outcome.out.startswith("planted on purpose: leave a stale row\n")
         assert "FAILED" in outcome.out
         assert "rollback, exact: committed bytes are not those that were written: rollback " in outcome.out
 
@@ -80,6 +79,7 @@ def test_a_failed_gate_is_exit_code_1_and_says_where(cli, monkeypatch, json_flag
         (("--drafter", "big"), ("--drafter", "'big'", "small, eagle")),
         (("--drafter", "x\x1b[31m"), ("--drafter", "x\\x1b[31m")),
         (("--seed", -1), ("--seed",)),
+        (("--fault", "gremlins"), ("--fault", "'gremlins'", "forget the residual")),
     ],
 )
 def test_bad_options_are_one_line_and_exit_code_2(cli, arguments, parts):
