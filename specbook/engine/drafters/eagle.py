@@ -54,6 +54,10 @@ class EagleDrafter:
         Of the target that verifies.
     cut : Cut
         Fixed length, or where to stop.
+
+    References
+    ----------
+    eagle2024, of which it keeps the idea and not the size: the layer is narrower than the target's.
     """
 
     method = "eagle"

@@ -38,6 +38,10 @@ class EarlyExitDrafter:
     ------
     ValueError
         If there is no exit after that layer.
+
+    References
+    ----------
+    elhoushi2024, of which it keeps drafting with the first layers and their cache; the target was not trained for it.
     """
 
     method = "early_exit"

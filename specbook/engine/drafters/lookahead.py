@@ -33,6 +33,10 @@ class LookaheadDrafter:
         N, tokens of a run, at least 2; a draft is no longer than N − 1.
     n_kept : int
         Runs kept for each first token, the latest ones.
+
+    References
+    ----------
+    fu2024
     """
 
     method = "lookahead"

@@ -47,6 +47,10 @@ class MedusaDrafter:
         Of the target that verifies; a draft is no deeper than there are heads.
     cut : Cut
         Fixed length, or where to stop.
+
+    References
+    ----------
+    cai2024
     """
 
     method = "medusa"

@@ -23,6 +23,10 @@ class PromptLookupDrafter:
     ------
     ValueError
         If they are not whole numbers with 1 ≤ shortest ≤ longest.
+
+    References
+    ----------
+    saxena2023
     """
 
     method = "prompt_lookup"

@@ -21,6 +21,10 @@ class SmallModelDrafter:
     model : Transformer
     cut : Cut
         Fixed length, or where to stop.
+
+    References
+    ----------
+    leviathan2023, chen2023
     """
 
     method = "draft_model"
