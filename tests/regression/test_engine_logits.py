@@ -14,14 +14,20 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
+from specbook.engine.chance import Dice
+from specbook.engine.draft import chain_shape
+from specbook.engine.drafters.drafter import Request, TargetState
 from specbook.engine.drafters.eagle import EagleHead
 from specbook.engine.drafters.early_exit import EarlyExitDrafter
 from specbook.engine.drafters.medusa import MedusaHeads
 from specbook.engine.layout import chain_positions
 from specbook.engine.library import SHA256, load_draft, load_target, stored
+from specbook.engine.library.drafters import shipped_drafter
+from specbook.engine.sampling import SamplingConfig, distribution
 from specbook.engine.transformer import Transformer
 from tests.tiny_models import Array
 
+SAMPLED = SamplingConfig(temperature=1.0)
 PATH = Path(__file__).parent / "engine_logits.safetensors"
 REFERENCE = load_file(PATH)
 TARGET, DRAFT = cache(load_target), cache(load_draft)
@@ -79,3 +85,31 @@ def test_logits_of_the_eagle_head_equal_torch(name: str, text: str):
     hidden = head.decoder.forward(inputs, chain_positions(cache, len(tokens) - 1), None, cache)
     found = target.logits_of_features(head.features(hidden[0, -1:]))[0]
     assert _distance(found, f"{text}.eagle") <= HEADS[name]
+
+
+def _first_draft(name: str, tokens: list[int], draft_length: int = 1) -> list[Array]:
+    """Distributions that a shipped drafter draws a chain from behind a text, at temperature 1."""
+    target = TARGET("ref64")
+    drafter, state = shipped_drafter(name, target), TargetState(target, 512)
+    state.prefill(tokens[:-1])
+    drafter.start(state, tokens, 512)
+    chance = Dice(np.random.default_rng(0))
+    request = Request(tokens=tokens, shape=chain_shape(draft_length), sampling=SAMPLED, chance=chance)
+    return [stated for stated in drafter.propose(request).probabilities if stated is not None]
+
+
+@pytest.mark.parametrize("text", ["chat", "long"])
+@pytest.mark.parametrize(("name", "logits"), [("small", "draft"), ("eagle", "eagle"), ("early_exit", "exits")])
+def test_first_draft_is_drawn_from_torchs_distribution(name: str, logits: str, text: str):
+    """The reference is read at the last token: the exit after two layers is the drafter's."""
+    place = {"draft": np.s_[-1], "eagle": np.s_[:], "exits": np.s_[1]}[logits]
+    (stated,) = _first_draft(name, REFERENCE[f"{text}.tokens"].tolist())
+    assert stated == pytest.approx(distribution(REFERENCE[f"{text}.{logits}"][place], SAMPLED), abs=1e-6)
+
+
+@pytest.mark.parametrize("text", ["chat", "long"])
+def test_medusa_chain_is_drawn_from_torchs_distributions(text: str):
+    """The heads guess from the vector before the last token, so that the reference's last token is the one before."""
+    stated = _first_draft("medusa", [*REFERENCE[f"{text}.tokens"].tolist(), 32], 4)
+    wanted = distribution(REFERENCE[f"{text}.heads"], SAMPLED)
+    assert np.stack(stated) == pytest.approx(wanted, abs=1e-6)

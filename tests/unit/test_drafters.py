@@ -17,9 +17,10 @@ from specbook.engine.drafters.early_exit import EarlyExitDrafter
 from specbook.engine.drafters.lookahead import LookaheadDrafter
 from specbook.engine.drafters.ngram import NgramDrafter
 from specbook.engine.drafters.prompt_lookup import PromptLookupDrafter
+from specbook.engine.kv_cache import KVCache
 from specbook.engine.library import load_target, stored
 from specbook.engine.sampling import GREEDY, SamplingConfig, distribution
-from tests.tiny_drafters import TINY_DRAFTERS, WITH_CUT
+from tests.tiny_drafters import TINY_DRAFTERS, WITH_CUT, oracle
 from tests.tiny_models import Array, tiny_transformer
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 1, 4]
@@ -328,6 +329,20 @@ def test_small_model_drafts_its_own_greedy_continuation():
         kv_cache = drafter.model.new_cache(64)
         text.append(int(drafter.model.logits(drafter.model.prefill(text, kv_cache)[-1:]).argmax()))
     assert proposal(drafter, PROMPT, chain_shape(4)).tokens == text[-4:]
+
+
+def test_small_model_reads_each_accepted_token_once(monkeypatch: pytest.MonkeyPatch):
+    drafter, n_read = oracle(target()), []
+    prefill = drafter.model.prefill
+
+    def counted(tokens: Sequence[int], kv_cache: KVCache) -> Array:
+        n_read.append(len(tokens))
+        return prefill(tokens, kv_cache)
+
+    monkeypatch.setattr(drafter.model, "prefill", counted)
+    rounds_of(drafter, chain_shape(4), DecodingConfig(max_new_tokens=20, max_context=64))
+    # Each later round reads two: the last draft, which was no row, and the target's own token.
+    assert n_read == [len(PROMPT) - 1, len(PROMPT) - 1, 1, 2, 2, 2]
 
 
 def test_early_exit_leaves_no_pending_row_in_the_targets_cache():
