@@ -373,6 +373,16 @@ def test_lookahead_window_sees_its_column_and_the_oldest_guesses_before_it():
     assert mask[0].astype(int).tolist() == wanted
 
 
+def test_lookahead_keeps_the_latest_runs_and_proposes_the_latest_first():
+    drafter = started(LookaheadDrafter(target(), window=1, run_length=2, n_kept=2), PROMPT)
+    for answer in (7, 8, 9, 8):
+        drafter._guesses = [[5]]
+        drafter._collect([answer])
+    assert drafter._pool == {5: [(9,), (8,)]}
+    request = Request(tokens=[5], shape=tree_shape((3,)), sampling=GREEDY, chance=Dice(np.random.default_rng(0)))
+    assert drafter._draft(5, request).tokens == [8, 9]
+
+
 def test_lookahead_finds_the_repetition_that_the_target_will_write():
     rounds = rounds_of(drafter_of("lookahead"), chain_shape(3), DecodingConfig(max_new_tokens=40, max_context=64))
     assert sum(round_.record.accepted for round_ in rounds) > 0
