@@ -100,7 +100,8 @@ def draft_candidates(
     ------
     BadInput
         If a profile is of a tree, ran without speculation, or speaks for no draft length without an assumption;
-        if profiles disagree on what they are of, or repeat a draft length.
+        if profiles disagree on what they are of, or repeat a draft length; if truncation is assumed of drafts that were
+        stopped by a cut.
 
     References
     ----------
@@ -121,9 +122,11 @@ def draft_candidates(
         check_chain(profile)
         points |= _measured_point(profile, points)
     if assume == "truncation":
+        _check_uncut(profiles)
         longest = max(profiles, key=lambda profile: len(marginal_by_position(profile) or []))
         points = _truncated_points(longest, max_draft_length) | points
     if len(points) == 1:
+        _check_uncut(profiles)
         raise BadInput(
             "the source does not say how many tokens each round drafted, or they varied",
             field="draft_length",
@@ -138,6 +141,19 @@ def draft_candidates(
         assumptions=tuple(points[k][1] for k in lengths),
         **{label: getattr(profiles[0], label) for label in IDENTITY},
     )
+
+
+def _check_uncut(profiles: Sequence[AcceptanceProfile]) -> None:
+    """Refuse positions that were drafted only where the drafter was confident: they say too much of shorter drafts."""
+    for profile in profiles:
+        cut = None if profile.measurement is None else profile.measurement.cut
+        if cut is not None:
+            raise BadInput(
+                "drafts stopped where the drafter was unsure, so later positions were only seen where they are easy",
+                field="measurement.cut",
+                value=cut,
+                remedy="measure without --cut, at the draft length that you will run",
+            )
 
 
 def _check_same(profiles: Sequence[AcceptanceProfile]) -> None:

@@ -41,7 +41,9 @@ def profile_measure(
     top_p: Annotated[float, typer.Option(help="Keep the fewest tokens that reach this probability.")] = 1.0,
     prompts: Annotated[
         Path | None,
-        typer.Option(help="A file of prompts: HumanEval, GSM8K, Spec-Bench, MT-Bench, ShareGPT, JSON Lines."),
+        typer.Option(
+            help="GSM8K, Spec-Bench, MT-Bench, ShareGPT, JSON Lines; or humaneval, where its package is installed."
+        ),
     ] = None,
     n_prompts: Annotated[int | None, typer.Option(min=1, help="Use the first so many prompts.")] = None,
     max_new_tokens: Annotated[int, typer.Option(min=1, max=_MOST_TOKENS, help="Of each prompt.")] = 64,
@@ -49,6 +51,9 @@ def profile_measure(
     arithmetic: Annotated[str, typer.Option(help="exact, fast, ref64 or naive.")] = "exact",
     replication: Annotated[int, typer.Option(min=1, max=64, help="The cost dial R of the shipped target.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**53, help="Of drafts and acceptance.")] = 0,
+    threads: Annotated[
+        int, typer.Option(min=1, max=256, help="BLAS threads; a second one helps on a quiet machine.")
+    ] = 1,
     json: JsonFlag = False,
 ) -> None:
     """Measure acceptance with the native engine."""
@@ -72,7 +77,13 @@ def profile_measure(
         tokens = [(prompt.identifier, reader.encode(prompt)) for prompt in chosen]
         with working("measuring", len(tokens)) as progress:
             profile = measure_profile(
-                subject, tokens, config, domain=domain, provenance=_provenance(prompts, domain), progress=progress
+                subject,
+                tokens,
+                config,
+                domain=domain,
+                provenance=_provenance(prompts, domain),
+                n_threads=threads,
+                progress=progress,
             )
     except BadInput:
         raise
@@ -132,14 +143,21 @@ def _subject(
     raise BadInput("no such target", field="--target", value=target, remedy="specbook or smollm")
 
 
-def _prompts(path: Path | None, domain: str) -> list[Prompt]:
-    from specbook.measuring.prompts import own_prompts, read_prompts
+_HUMAN_EVAL = Path("humaneval")
 
-    return own_prompts(domain) if path is None else read_prompts(path, domain)
+
+def _prompts(path: Path | None, domain: str) -> list[Prompt]:
+    from specbook.measuring.prompts import human_eval_prompts, own_prompts, read_prompts
+
+    if path is None:
+        return own_prompts(domain)
+    return human_eval_prompts() if path == _HUMAN_EVAL else read_prompts(path, domain)
 
 
 def _provenance(path: Path | None, domain: str) -> list[Provenance]:
-    from specbook.measuring.prompts import own_prompts_file
+    from specbook.measuring.prompts import human_eval_file, own_prompts_file
 
+    if path == _HUMAN_EVAL:
+        path = human_eval_file()
     file = own_prompts_file(domain) if path is None else path
     return [Provenance(file=file.name, sha256=sha256_of(file), format="prompts")]

@@ -40,17 +40,14 @@ def blas_description() -> dict[str, str | int]:
     >>> sorted(blas_description())
     ['kernel', 'library', 'threads', 'version']
     """
-    for pool in threadpool_info():
-        if pool["user_api"] == "blas":
-            kernel = pool.get("architecture") or "unknown"
-            version = pool["version"] or "unknown"
-            return {
-                "library": pool["internal_api"],
-                "version": version,
-                "kernel": kernel,
-                "threads": pool["num_threads"],
-            }
-    return {"library": "unknown", "version": "unknown", "kernel": "unknown", "threads": 1}
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    # scipy brings a BLAS of its own; numpy's is the one that the engine multiplies with.
+    pools.sort(key=lambda pool: "numpy" not in str(pool["filepath"]))
+    if not pools:
+        return {"library": "unknown", "version": "unknown", "kernel": "unknown", "threads": 1}
+    names = {"library": "internal_api", "version": "version", "kernel": "architecture"}
+    found = {name: str(pools[0].get(key) or "unknown") for name, key in names.items()}
+    return {**found, "threads": int(pools[0]["num_threads"])}
 
 
 @lru_cache(maxsize=1)

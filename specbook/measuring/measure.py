@@ -49,9 +49,10 @@ def measure_profile(
     *,
     domain: str | None = None,
     provenance: Sequence[Provenance] = (),
+    n_threads: int = 1,
     progress: Progress = silent,
 ) -> AcceptanceProfile:
-    """Measure acceptance on prompts, with one BLAS thread.
+    """Measure acceptance on prompts.
 
     Parameters
     ----------
@@ -63,6 +64,8 @@ def measure_profile(
         What the prompts are about.
     provenance : sequence of Provenance
         Where they came from.
+    n_threads : int
+        BLAS threads, set inside the process and stated in the profile.
     progress : callable
         Receives prompts done since the last call.
 
@@ -80,7 +83,7 @@ def measure_profile(
     """
     if not prompts:
         raise BadInput("no prompts", field="prompts", remedy="name a file that holds some")
-    with blas_threads(1):
+    with blas_threads(n_threads):
         frame = measure_rounds(subject.target, subject.drafter, prompts, config, progress)
         blas = blas_description()
     labels = {

