@@ -31,7 +31,7 @@ def profile_measure(
         str,
         typer.Option(help="small, eagle, medusa, mtp (early exit), lookup, ngram, lookahead; tree: small, as a tree."),
     ] = "small",
-    draft_length: Annotated[int, typer.Option(min=0, max=64, help="Tokens that a round drafts, K.")] = 4,
+    draft_length: Annotated[int | None, typer.Option(min=0, max=64, help="Tokens that a round drafts, K; 4.")] = None,
     tree: Annotated[str | None, typer.Option(help="Draft trees: children by depth, such as 3,2,1.")] = None,
     cut: Annotated[
         str, typer.Option(help="Stop a draft early: entropy:NATS or confidence:PROBABILITY; none drafts all.")
@@ -61,6 +61,7 @@ def profile_measure(
     from specbook.measuring.measure import measure_profile
     from specbook.measuring.rounds import MeasuringConfig
 
+    _check_choices(cut, tree, draft_length, out)
     try:
         sampling = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
         shape = _shape(drafter, draft_length, tree)
@@ -99,6 +100,25 @@ def profile_measure(
         tables.say(f"wrote {out}")
 
 
+_DRAFT_LENGTH = 4
+
+
+def _check_choices(cut: str, tree: str | None, draft_length: int | None, out: Path) -> None:
+    """What can be refused before anything is measured."""
+    from specbook.engine.drafters.choice import read_cut
+
+    if tree is not None and draft_length is not None:
+        problem, remedy = "has a depth of its own", "leave --draft-length out"
+        raise BadInput(problem, field="--tree", value=tree, remedy=remedy)
+    if out.is_dir():
+        raise BadInput("is a directory", field="--out", value=str(out), remedy="name the file inside it")
+    try:
+        read_cut(cut)
+    except ValueError as error:
+        remedy = "such as none, entropy:1.5 or confidence:0.4"
+        raise BadInput(str(error).partition("; got ")[0], field="--cut", value=cut, remedy=remedy) from None
+
+
 def _refused(error: ValueError) -> BadInput:
     """What a kernel says of an argument, as the option that the argument came from."""
     problem, _, value = str(error).partition("; got ")
@@ -110,12 +130,12 @@ def _refused(error: ValueError) -> BadInput:
     )
 
 
-def _shape(drafter: str, draft_length: int, tree: str | None) -> TreeShape:
+def _shape(drafter: str, draft_length: int | None, tree: str | None) -> TreeShape:
     from specbook.engine.draft import tree_shape
     from specbook.engine.library.drafters import draft_shape
 
     if tree is None:
-        return draft_shape(drafter, draft_length)
+        return draft_shape(drafter, _DRAFT_LENGTH if draft_length is None else draft_length)
     parts = [part.strip() for part in tree.split(",")]
     if not all(part.isascii() and part.isdigit() and 0 < int(part[:9]) <= _MOST_CHILDREN for part in parts):
         raise BadInput("is no list of children by depth", field="--tree", value=tree, remedy="such as 3,2,1")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -68,6 +67,7 @@ def parity(
     """Check that speculation changes nothing but the time; exit code 1 if a gate fails."""
     from specbook.display.parity_terminal import show_parity
     from specbook.display.tables import say
+    from specbook.measuring.subjects import own_prompt_tokens
     from specbook.parity.gates import run_parity
 
     config = _config(gate, arithmetic, drafter, tokens, seed)
@@ -97,15 +97,6 @@ def _planted(fault: str | None) -> AbstractContextManager[object]:
     if fault not in fault_names():
         raise BadInput("no such fault", field="--fault", value=fault, remedy=f"one of {', '.join(fault_names())}")
     return planted(fault)
-
-
-def own_prompt_tokens() -> list[list[int]]:
-    """Our own prompts as tokens, the domains in turn."""
-    from specbook.engine.library import END_OF_TEXT, tokenizer
-    from specbook.measuring.prompts import domains, own_prompts
-
-    turns = zip(*map(own_prompts, domains()), strict=False)
-    return [[END_OF_TEXT, *tokenizer().encode(prompt.text)] for prompt in chain.from_iterable(turns)]
 
 
 def _config(

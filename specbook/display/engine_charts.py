@@ -56,7 +56,7 @@ def cells_chart(frame: pl.DataFrame, title: str) -> Any:
     x = alt.X("lower:Q", title="tokens per round, bonus token included", scale=alt.Scale(zero=False, domainMin=1))
     rules = base.mark_rule(strokeWidth=3, opacity=0.5).encode(x=x, x2="upper:Q")
     points = base.mark_point(size=60, filled=True).encode(x="tokens_per_round:Q")
-    return finish(alt.layer(rules, points, title=title), height=26 * len(order) * len(domains) // 2 + 60)
+    return finish(alt.layer(rules, points, title=title), height=18 * len(order) * len(domains) + 40)
 
 
 def conditional_frame(profiles: Mapping[str, AcceptanceProfile]) -> pl.DataFrame:
@@ -101,17 +101,17 @@ def passes_chart(frame: pl.DataFrame, title: str) -> Any:
     Parameters
     ----------
     frame : DataFrame
-        Columns arithmetic, rows, ms.
+        Columns arithmetic, rows, pass_s.
     title : str
 
     Examples
     --------
-    >>> frame = pl.DataFrame({"arithmetic": ["fast", "fast"], "rows": [1, 5], "ms": [2.0, 3.0]})
+    >>> frame = pl.DataFrame({"arithmetic": ["fast", "fast"], "rows": [1, 5], "pass_s": [0.002, 0.003]})
     >>> passes_chart(frame, "Passes").to_dict()["layer"][0]["encoding"]["y"]["title"]
     'time ÷ a pass of one row'
     """
-    single = pl.col("ms").filter(pl.col("rows") == 1).first().over("arithmetic")
-    scaled = frame.with_columns(ratio=pl.col("ms") / single)
+    single = pl.col("pass_s").filter(pl.col("rows") == 1).first().over("arithmetic")
+    scaled = frame.with_columns(ratio=pl.col("pass_s") / single, ms=1e3 * pl.col("pass_s"))
     order = frame["arithmetic"].unique(maintain_order=True).to_list()
     top = float(scaled["ratio"].to_numpy().max())
     ideal = pl.DataFrame({"rows": [1, int(frame["rows"].to_numpy().max())]})

@@ -6,9 +6,11 @@ one, because threads spin while they wait for each other.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -48,6 +50,20 @@ def blas_description() -> dict[str, str | int]:
     names = {"library": "internal_api", "version": "version", "kernel": "architecture"}
     found = {name: str(pools[0].get(key) or "unknown") for name, key in names.items()}
     return {**found, "threads": int(pools[0]["num_threads"])}
+
+
+def processor_name() -> str:
+    """Name of the processor as Linux states it, else what Python knows.
+
+    Examples
+    --------
+    >>> bool(processor_name())
+    True
+    """
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine() or "unknown"
 
 
 @lru_cache(maxsize=1)

@@ -63,7 +63,10 @@ def profile_of_rounds(
     agreed: dict[str, Any] = {name: labels.get(name) for name in names}
     agreed |= {"draft_length": None, "warnings": [], "provenance": list(provenance)}
     profile = pooled_profile(pool, agreed, {}, _N_REPLICATES, seed)
-    changes: dict[str, Any] = {"measurement": measurement, "expected_acceptance": mean_overlap(frame) or None}
+    changes: dict[str, Any] = {
+        "measurement": measurement,
+        "expected_acceptance": None if is_tree else mean_overlap(frame) or None,
+    }
     if profile.tree is not None:
         changes["tree"] = profile.tree.model_copy(update={"rank_acceptance": rank_acceptance(frame)})
     return profile.model_copy(update=changes)
@@ -73,17 +76,25 @@ def without_tokens_behind_a_stop(frame: pl.DataFrame) -> pl.DataFrame:
     """Rounds in which a draft ended the text, as if nothing had been drafted behind it.
 
     The target judged those drafts on a text that nobody will read. A round that was only cut at the largest number of
-    tokens keeps them: there the text would have gone on.
+    tokens keeps them: there the text would have gone on. A tree keeps its number of nodes, since its siblings were
+    drafted before the stop; which rank was tried at which depth is not recorded, so the round says nothing of ranks.
 
     Examples
     --------
-    >>> row = {"drafted": [4], "accepted": [3], "emitted": [2], "finish": ["stop"]}
-    >>> without_tokens_behind_a_stop(pl.DataFrame(row)).row(0)
-    (2, 2, 2, 'stop')
+    >>> row = {"drafted": [4], "depth": [4], "accepted": [3], "emitted": [2], "finish": ["stop"]}
+    >>> row |= {"tried": [[4]], "kept": [[3]], "overlap": [[0.9, 0.8, 0.7, 0.6]]}
+    >>> without_tokens_behind_a_stop(pl.DataFrame(row)).select("drafted", "accepted", "tried", "overlap").row(0)
+    (2, 2, [], [0.9, 0.8])
     """
     ended = (pl.col("finish") == "stop").fill_null(value=False) & (pl.col("emitted") <= pl.col("accepted"))
-    kept = [pl.when(ended).then("emitted").otherwise(name).alias(name) for name in ("drafted", "accepted")]
-    return frame.with_columns(kept)
+    chain = pl.col("drafted") == pl.col("depth")
+    return frame.with_columns(
+        drafted=pl.when(ended & chain).then("emitted").otherwise("drafted"),
+        accepted=pl.when(ended).then("emitted").otherwise("accepted"),
+        overlap=pl.when(ended).then(pl.col("overlap").list.head(pl.col("emitted"))).otherwise("overlap"),
+        tried=pl.when(ended).then(pl.col("tried").list.head(0)).otherwise("tried"),
+        kept=pl.when(ended).then(pl.col("kept").list.head(0)).otherwise("kept"),
+    )
 
 
 def observations(frame: pl.DataFrame, *, is_tree: bool) -> Iterator[Observation]:

@@ -9,6 +9,7 @@ of it, with a value or a name outside of it.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 from specbook.checks import BadInput
@@ -23,6 +24,7 @@ __all__ = [
     "own_prompts",
     "own_prompts_file",
     "read_prompts",
+    "spread",
 ]
 
 _FOLDER = Path(__file__).parent / "own_prompts"
@@ -82,6 +84,17 @@ def own_prompts_file(domain: str) -> Path:
     if domain not in _DOMAINS:
         raise BadInput("no such domain", field="domain", value=domain, remedy=f"one of {', '.join(_DOMAINS)}")
     return _FOLDER / f"{domain}.jsonl"
+
+
+def spread(prompts: Sequence[Prompt], n_prompts: int) -> list[Prompt]:
+    """So many prompts, evenly over the whole list: files often begin with prompts of one kind, as ours do.
+
+    Examples
+    --------
+    >>> [prompt.identifier for prompt in spread(own_prompts("mathematics"), 3)]
+    ['mathematics-001', 'mathematics-019', 'mathematics-037']
+    """
+    return [prompts[index * len(prompts) // n_prompts] for index in range(min(n_prompts, len(prompts)))]
 
 
 def human_eval_prompts() -> list[Prompt]:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from specbook.checks import check_counts
-from specbook.engine.decoding import DecodingConfig, Round, speculative
+from specbook.engine.decoding import DecodingConfig, Round, check_prompt, speculative
 from specbook.engine.draft import TreeShape
 from specbook.engine.drafters.drafter import Drafter
 from specbook.engine.sampling import GREEDY, SamplingConfig
@@ -124,6 +124,11 @@ def measure_rounds(
     >>> int(frame["emitted"].sum())
     8
     """
+    for name, tokens in prompts:  # before anything is decoded
+        try:
+            check_prompt(target, tokens, config.decoding(0))
+        except ValueError as error:
+            raise ValueError(f"prompt {name}: {error}") from None
     rows: list[tuple[Any, ...]] = []
     for index, (name, tokens) in enumerate(prompts):
         rounds = speculative(target, drafter, tokens, config.decoding(index), config.shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 
 from specbook.engine.drafters.choice import NoCut, read_cut
 from specbook.engine.drafters.drafter import Drafter
@@ -16,7 +17,7 @@ from specbook.engine.smollm import SHA256 as SMOLLM_SHA256
 from specbook.engine.smollm import chat_prompt, load_smollm
 from specbook.engine.transformer import Transformer
 from specbook.measuring.measure import Subject
-from specbook.measuring.prompts import Prompt
+from specbook.measuring.prompts import Prompt, domains, own_prompts
 
 # What each domain looks like in the texts that the shipped models were trained on.
 _FORMS = {
@@ -124,6 +125,18 @@ def smollm(drafter: str, arithmetic: str, *, own: bool) -> tuple[Subject, Prompt
         return loaded.tokenizer.encode(prompt.text if as_it_stands else chat_prompt(prompt.text))
 
     return subject, PromptReader(encode=encode, stop_tokens=frozenset({loaded.tokenizer.stop_token}))
+
+
+def own_prompt_tokens() -> list[list[int]]:
+    """Our own prompts as tokens for the shipped models, the domains in turn.
+
+    Examples
+    --------
+    >>> own_prompt_tokens()[0][0] == END_OF_TEXT
+    True
+    """
+    turns = zip(*map(own_prompts, domains()), strict=False)
+    return [specbook_reader(own=True).encode(prompt) for prompt in chain.from_iterable(turns)]
 
 
 _WITHOUT_WEIGHTS: dict[str, Callable[[Transformer], Drafter]] = {

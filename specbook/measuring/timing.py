@@ -181,7 +181,7 @@ def _resamples(n_prompts: int, n_replicates: int, rng: np.random.Generator) -> A
 
 
 def book_timings(kind: str) -> pl.DataFrame:
-    """What was measured for the book: ``passes``, ``speedups`` or ``smollm``.
+    """What was measured for the book: ``passes``, ``speedups`` or ``smollm``; times in seconds.
 
     Raises
     ------
@@ -190,21 +190,30 @@ def book_timings(kind: str) -> pl.DataFrame:
 
     Examples
     --------
-    >>> book_timings("passes").columns[:3]
-    ['model', 'arithmetic', 'rows']
+    >>> book_timings("passes").columns
+    ['replication', 'arithmetic', 'rows', 'pass_s']
     """
-    tables = json.loads(FILE.read_text(encoding="utf-8"))["tables"]
-    if kind not in tables:
-        raise ValueError(f"kind must be one of {', '.join(tables)}; got {kind!r}")
-    return pl.DataFrame(tables[kind])
+    return pl.DataFrame(_table(kind)["rows"])
 
 
-def book_machine() -> dict[str, Any]:
-    """Processor and BLAS that the book's times were measured on.
+def book_conditions(kind: str) -> dict[str, Any]:
+    """Processor, BLAS, date, and what else a table of :func:`book_timings` depends on.
+
+    Raises
+    ------
+    ValueError
+        If there is no such table.
 
     Examples
     --------
-    >>> sorted(book_machine())
-    ['blas', 'date', 'processor']
+    >>> book_conditions("speedups")["draft_length"]
+    4
     """
-    return dict(json.loads(FILE.read_text(encoding="utf-8"))["machine"])
+    return dict(_table(kind)["conditions"])
+
+
+def _table(kind: str) -> dict[str, Any]:
+    tables: dict[str, dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))["tables"]
+    if kind not in tables:
+        raise ValueError(f"kind must be one of {', '.join(tables)}; got {kind!r}")
+    return tables[kind]

@@ -1,7 +1,8 @@
 """The traces behind the book: every round of the shipped pair on our own prompts, made in float64 and committed.
 
-``python -m specbook.measuring.traces`` makes them again; on every BLAS kernel that was tried, tokens and accepted
-counts came out the same. A cell is one drafter, shape, domain and temperature.
+``python -m specbook.measuring.traces [FOLDER]`` makes them again. A test makes some of every cell's kind again and
+compares tokens and accepted counts; :mod:`specbook.parity.record_kernels` says on which BLAS kernels such counts came
+out the same, on a sample. A cell is one drafter, shape, domain and temperature.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 
@@ -18,7 +20,7 @@ from specbook.acceptance.profile import AcceptanceProfile
 from specbook.checks import BadInput
 from specbook.engine.draft import TreeShape, chain_shape, tree_shape
 from specbook.engine.library import load_target
-from specbook.engine.library.drafters import shipped_drafter
+from specbook.engine.library.drafters import METHODS, shipped_drafter
 from specbook.engine.sampling import SamplingConfig
 from specbook.engine.threads import blas_threads
 from specbook.files import sha256_of, write_atomically
@@ -167,26 +169,33 @@ def book_profile(drafter: str, shape: str, domain: str, temperature: float) -> A
     rounds = book_traces().filter(*(pl.col(name) == value for name, value in labels.items()))
     if rounds.is_empty():
         raise ValueError(f"no cell of the traces has {labels}")
-    names = {"target": "specbook-target", "drafter": f"specbook-{drafter}", "method": drafter}
+    names = {"target": "specbook-target", "drafter": f"specbook-{drafter}", "method": METHODS[drafter]}
     return profile_of_rounds(rounds, {**labels, **names}, is_tree=shape.startswith("tree"))
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Make the traces and print their SHA-256; parts lie beside the file until all are there."""
-    folder = Path(arguments[0]) if arguments else FILE.parent / "traces"
-    folder.mkdir(exist_ok=True)
-    parts = []
-    for cell in cells():
-        name = f"{cell.drafter}-{cell.shape_name}-{cell.domain}-{cell.temperature:g}".replace(" ", "_")
-        part = folder / f"{name}.parquet"
-        if not part.exists():
-            trace(cell).write_parquet(part)
-            sys.stdout.write(f"{name}\n")
-            sys.stdout.flush()
-        parts.append(pl.read_parquet(part))
-    whole = pl.concat(parts)
+    """Make the traces and print their SHA-256.
+
+    Cells that a named folder holds are taken from it, so that an interrupted run goes on: name an empty one after any
+    change of engine, weights or prompts.
+    """
+    with TemporaryDirectory() as temporary:
+        folder = Path(arguments[0] if arguments else temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        whole = pl.concat([_part(cell, folder) for cell in cells()])
     write_atomically(FILE, lambda path: whole.write_parquet(path, compression="zstd", compression_level=19))
     sys.stdout.write(f"{FILE.name}: {whole.height} rounds, SHA-256 {sha256_of(FILE)}\n")
+
+
+def _part(cell: Cell, folder: Path) -> pl.DataFrame:
+    """The rounds of one cell, from the folder if they are there."""
+    name = f"{cell.drafter}-{cell.shape_name}-{cell.domain}-{cell.temperature:g}".replace(" ", "_")
+    part = folder / f"{name}.parquet"
+    if not part.exists():
+        write_atomically(part, trace(cell).write_parquet)
+        sys.stdout.write(f"{name}\n")
+        sys.stdout.flush()
+    return pl.read_parquet(part)
 
 
 if __name__ == "__main__":

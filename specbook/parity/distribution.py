@@ -162,7 +162,7 @@ def check_distribution(
     pools = _pools(target, cases, pool_prompt(prompts), n_samples, rng, advance)
     tests = _tests(target, cases, pool_prompt(prompts), pools)
     problem = next((_law_problem(law) for law in laws if not law.passed), None)
-    least_p = LEAST_P / len(tests)
+    least_p = _threshold(len(tests))
     for name, test in tests.items():
         if problem is None and (test.p_value < least_p or test.divergence > test.bound):
             problem = failure("a pool does not follow the target's law", pool=name, **asdict(test))
@@ -203,8 +203,13 @@ def _tests(
     cells = {
         size: exact_cells(target, prompt, _SAMPLING, size) for size in {pool.pairs.total() for pool in named.values()}
     }
-    least_p = LEAST_P / len(named)
+    least_p = _threshold(len(named))
     return {name: compare_pool(pool, cells[pool.pairs.total()], least_p) for name, pool in named.items()}
+
+
+def _threshold(n_pools: int) -> float:
+    """Each pool faces two tests, of its counts and of its divergence; together they fail a true engine by LEAST_P."""
+    return LEAST_P / (2 * n_pools)
 
 
 def _law_problem(law: LawComparison) -> dict[str, Any]:

@@ -8,10 +8,12 @@ from contextlib import nullcontext
 import numpy as np
 import polars as pl
 
+from specbook.engine.draft import tree_shape
 from specbook.engine.library import load_target
 from specbook.engine.threads import blas_threads
 from specbook.parity.cases import shipped_cases
-from specbook.parity.distribution import case_law
+from specbook.parity.decoded_law import decoded_law, random_pair, single_step_law
+from specbook.parity.distribution import case_law, compare_laws
 from specbook.parity.exact_law import EXACT_CASES
 from specbook.parity.faults import planted
 from specbook.parity.gates import guarded
@@ -44,7 +46,7 @@ def fault_table(
     -------
     DataFrame
         Columns fault, gate, verdict: ``caught`` where the gate failed, else ``passed``. The distribution gate looks at
-        three exact laws and samples nothing.
+        three exact laws of tables and one of whole decodings, and samples nothing.
 
     Examples
     --------
@@ -76,6 +78,8 @@ def _results(prompts: Sequence[Sequence[int]], drafter: str, seed: int) -> list[
 def _laws(rng: np.random.Generator) -> GateResult:
     chosen = [case for case in EXACT_CASES if (case.name, case.n_vocab) in _LAWS]
     laws = [case_law(case, rng) for case in chosen]
+    pair = random_pair("exact", rng)
+    laws.append(compare_laws("whole decoding, tree", decoded_law(*pair, tree_shape((2,))), single_step_law(pair[0])))
     wrong = [law for law in laws if not law.passed]
     problem = failure("the law differs", law=wrong[0].name) if wrong else None
     return GateResult(

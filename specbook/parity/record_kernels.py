@@ -25,7 +25,7 @@ from specbook.engine.layout import chain_positions
 from specbook.engine.library import END_OF_TEXT, load_target, tokenizer
 from specbook.engine.library.drafters import shipped_drafter
 from specbook.engine.sampling import SamplingConfig
-from specbook.engine.threads import blas_description
+from specbook.engine.threads import blas_description, processor_name
 from specbook.engine.transformer import Transformer
 from specbook.files import to_json, write_text
 
@@ -118,7 +118,8 @@ def main() -> None:
         sys.stdout.write(json.dumps(list(measured())))
         return
     rows = [row for family in FAMILIES for row in record(family)]
-    write_text(FILE, to_json({"schema": "specbook-kernels/1", "rows": rows}))
+    machine = {"processor": processor_name(), "version": blas_description()["version"]}
+    write_text(FILE, to_json({"schema": "specbook-kernels/1", "machine": machine, "rows": rows}))
 
 
 if __name__ == "__main__":

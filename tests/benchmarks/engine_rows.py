@@ -11,7 +11,7 @@ from specbook.engine.draft import chain_shape
 from specbook.engine.library import load_target
 from specbook.engine.library.drafters import shipped_drafter
 from specbook.engine.sampling import SamplingConfig
-from specbook.measuring.prompts import own_prompts
+from specbook.measuring.prompts import own_prompts, spread
 from specbook.measuring.rounds import MeasuringConfig
 from specbook.measuring.subjects import specbook_reader
 from specbook.measuring.timing import clocked_speedup, pass_seconds
@@ -65,10 +65,10 @@ def clock_rows() -> Iterator[Row]:
         target = load_target(arithmetic, replication=8)
         drafter = shipped_drafter("small", target)
         for domain, least in _PROMISED.items():
-            prompts = [reader.encode(prompt) for prompt in own_prompts(domain)[:_N_PROMPTS]]
+            prompts = [reader.encode(prompt) for prompt in spread(own_prompts(domain), _N_PROMPTS)]
             for temperature in (0.0, 1.0):
                 sampling = SamplingConfig(temperature=temperature)
                 config = MeasuringConfig(shape=chain_shape(4), sampling=sampling, max_new_tokens=64)
                 found = clocked_speedup(target, drafter, prompts, config)
                 what = f"engine, R = 8, K = 4, {arithmetic}: speedup, {domain}, temperature {temperature:g}"
-                yield what, f"≥ {least}", f"{found.speedup:.2f}"
+                yield what, f"≥ {least}" if arithmetic == "fast" else "", f"{found.speedup:.2f}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from specbook.commands.parity import own_prompt_tokens
+from specbook.measuring.subjects import own_prompt_tokens
 from specbook.parity.gates import ParityConfig, run_parity
 from specbook.parity.report import GateResult
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 
-from specbook.commands.parity import own_prompt_tokens
+from specbook.measuring.subjects import own_prompt_tokens
 from specbook.parity.gates import ParityConfig, run_parity
 from specbook.parity.report import GATE_NAMES
 

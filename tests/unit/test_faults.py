@@ -36,13 +36,12 @@ def test_unknown_fault_is_refused() -> None:
 
 
 def test_fault_table_without_a_fault_passes_and_with_one_falls() -> None:
-    table = fault_table([NO_FAULT, "stand one position off", "forget the residual"], PROMPTS)
+    names = ["stand one position off", "forget the residual", "leave a stale row", "quantise the logits"]
+    table = fault_table([NO_FAULT, *names], PROMPTS)
     caught = {
         name: set(table.filter(fault=name, verdict="caught")["gate"].to_list())
         for name in table["fault"].unique(maintain_order=True)
     }
     declared = {fault.name: fault.gates for fault in FAULTS}
     assert caught[NO_FAULT] == set()
-    assert caught["forget the residual"] == {"distribution"}
-    assert caught["stand one position off"] <= declared["stand one position off"]
-    assert {"greedy", "tree-mask"} <= caught["stand one position off"]
+    assert {name: caught[name] for name in names} == {name: declared[name] for name in names}

@@ -90,8 +90,9 @@ def test_measure_file_of_prompts_is_named_with_its_hash(
     ("options", "text"),
     [
         (("--drafter", "foo"), "--drafter = 'foo': must be one of small"),
-        (("--cut", "foo:1"), "--cut = 'foo:1': must be none, entropy:NATS"),
-        (("--cut", "entropy:-1"), "must not be negative"),
+        (("--cut", "foo:1"), "--cut = 'foo:1': cut must be none, entropy:NATS"),
+        (("--cut", "entropy:-1"), "--cut = 'entropy:-1': max_nats must not be negative"),
+        (("--tree", "3,2", "--draft-length", 7), "--tree = '3,2': has a depth of its own"),
         (("--drafter", "lookup", "--cut", "entropy:1"), "has no distribution that a cut could judge"),
         (("--tree", "1,x"), "--tree = '1,x': is no list of children by depth"),
         (("--tree", "9,9,9"), "has 819 nodes"),
@@ -121,6 +122,7 @@ def test_measure_prompt_longer_than_the_context_is_one_line(
     path = save("long.jsonl", [{"prompt": "1 " * 5000}])
     outcome = _measure(cli, tmp_path / "p.json", "--prompts", path)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "prompt long.jsonl-1: prompt of" in outcome.err
     assert "leaves no room in a context of 4096" in outcome.err
 
 

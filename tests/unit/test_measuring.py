@@ -118,7 +118,11 @@ def test_outside_prompts_take_the_form_of_their_domain() -> None:
 
 
 def test_drafts_behind_a_stop_are_no_evidence_and_drafts_behind_a_cut_are() -> None:
-    rows = {"drafted": [4, 4, 4], "accepted": [3, 3, 4], "emitted": [2, 4, 2], "finish": ["stop", "stop", "length"]}
+    rows = {"drafted": [4, 4, 4, 9], "depth": [4, 4, 4, 3], "accepted": [3, 3, 4, 3], "emitted": [2, 4, 2, 1]}
+    rows |= {"finish": ["stop", "stop", "length", "stop"], "overlap": [[0.9] * 4] * 4}
+    rows |= {"tried": [[4], [4], [4], [3, 2]], "kept": [[3], [3], [4], [2, 1]]}
     counted = without_tokens_behind_a_stop(pl.DataFrame(rows))
-    assert counted["drafted"].to_list() == [2, 4, 4]
-    assert counted["accepted"].to_list() == [2, 3, 4]
+    assert counted["drafted"].to_list() == [2, 4, 4, 9]
+    assert counted["accepted"].to_list() == [2, 3, 4, 1]
+    assert counted["overlap"].list.len().to_list() == [2, 4, 4, 1]
+    assert counted["tried"].to_list() == [[], [4], [4], []]

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from specbook.commands.parity import own_prompt_tokens
 from specbook.display.parity_terminal import in_words
+from specbook.measuring.subjects import own_prompt_tokens
 from specbook.parity import distribution, gates
 
 SHORT = ("--tokens", 12, "--drafter", "small", "--drafter", "lookup")

@@ -21,6 +21,16 @@ from specbook.engine.transformer import Transformer
 DRAFTER_NAMES = ("small", "eagle", "medusa", "early_exit", "prompt_lookup", "ngram", "lookahead")
 ALIASES = {"mtp": "early_exit", "tree": "small", "lookup": "prompt_lookup"}
 
+METHODS = {
+    "small": SmallModelDrafter.method,
+    "eagle": EagleDrafter.method,
+    "medusa": MedusaDrafter.method,
+    "early_exit": EarlyExitDrafter.method,
+    "prompt_lookup": PromptLookupDrafter.method,
+    "ngram": NgramDrafter.method,
+    "lookahead": LookaheadDrafter.method,
+}
+
 _BRANCHING = (2, 2)
 
 _WITH_CUT: dict[str, Callable[[Transformer, Cut | None], Drafter]] = {
