@@ -53,7 +53,9 @@ def cells_chart(frame: pl.DataFrame, title: str) -> Any:
         "tooltip": ["drafter:N", "domain:N", *(alt.Tooltip(f"{name}:Q", format=".2f") for name in frame.columns[2:])],
     }
     base = alt.Chart(inline(frame)).encode(**encoding)
-    x = alt.X("lower:Q", title="tokens per round, bonus token included", scale=alt.Scale(zero=False, domainMin=1))
+    axis = alt.Axis(tickCount=6)
+    scale = alt.Scale(zero=False, domainMin=1)
+    x = alt.X("lower:Q", title="tokens per round, bonus token included", scale=scale, axis=axis)
     rules = base.mark_rule(strokeWidth=3, opacity=0.5).encode(x=x, x2="upper:Q")
     points = base.mark_point(size=60, filled=True).encode(x="tokens_per_round:Q")
     return finish(alt.layer(rules, points, title=title), height=18 * len(order) * len(domains) + 40)
@@ -163,7 +165,8 @@ def speedups_chart(frame: pl.DataFrame, title: str) -> Any:
         ],
     }
     base = alt.Chart(inline(frame)).encode(**encoding)
-    x = alt.X("low:Q", title="seconds per token without ÷ with speculation", scale=alt.Scale(zero=False))
+    axis = alt.Axis(tickCount=6)
+    x = alt.X("low:Q", title="time per token without ÷ with drafts", scale=alt.Scale(zero=False), axis=axis)
     rules = base.mark_rule(strokeWidth=3, opacity=0.5).encode(x=x, x2="high:Q")
     points = base.mark_point(size=60, filled=True).encode(x="speedup:Q")
     even = alt.Chart(inline(pl.DataFrame({"one": [1.0]}))).mark_rule(strokeDash=[4, 4], color=QUIET).encode(x="one:Q")
