@@ -24,7 +24,7 @@ from specbook.parity.tree_mask import check_tree_mask
 
 NO_FAULT = "no fault"
 _LAWS = {("chain of 2", 5), ("2 siblings", 5), ("tree, greedy", 6)}
-N_TOKENS, N_ROLLBACKS, N_TREES = 96, 16, 6
+N_TOKENS, N_ROLLBACKS, N_TREES = 64, 8, 4
 
 
 def fault_table(
