@@ -107,7 +107,7 @@ def _truncated(probabilities: Probabilities, sampling: SamplingConfig) -> Probab
     order = np.argsort(-probabilities, axis=-1, kind="stable")
     ordered = np.take_along_axis(probabilities, order, axis=-1)
     if sampling.top_k:
-        ordered[..., sampling.top_k :] = 0.0
+        ordered[..., int(sampling.top_k) :] = 0.0
         ordered /= ordered.sum(axis=-1, keepdims=True)
     before = np.cumsum(ordered, axis=-1) - ordered
     ordered[before >= sampling.top_p] = 0.0
