@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from specbook.acceptance.profile import Provenance, write_profile
+from specbook.acceptance.profile import Provenance
 from specbook.checks import BadInput
-from specbook.commands.output import JsonFlag, emit, note, working
-from specbook.display import tables, terminal
+from specbook.commands.output import JsonFlag, working, write_and_show
 from specbook.files import sha256_of
 
 if TYPE_CHECKING:
@@ -90,14 +89,7 @@ def profile_measure(
         raise
     except ValueError as error:
         raise _refused(error) from None
-    write_profile(profile, out)
-    for warning in profile.warnings:
-        note(f"note: {warning}")
-    if json:
-        emit(profile.model_dump(mode="json", by_alias=True))
-    else:
-        terminal.show_profile(profile)
-        tables.say(f"wrote {out}")
+    write_and_show(profile, out, json)
 
 
 _DRAFT_LENGTH = 4

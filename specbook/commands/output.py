@@ -74,6 +74,21 @@ def _late_bar(label: str, total: int, columns: Sequence[ProgressColumn]) -> Iter
         bar.stop()
 
 
+def write_and_show(profile: AcceptanceProfile, path: Path, json: bool) -> None:
+    """Write a profile; its warnings go to standard error, the profile itself, or JSON, to standard output."""
+    from specbook.acceptance.profile import write_profile
+    from specbook.display import tables, terminal
+
+    write_profile(profile, path)
+    for warning in profile.warnings:
+        note(f"note: {warning}")
+    if json:
+        emit(profile.model_dump(mode="json", by_alias=True))
+    else:
+        terminal.show_profile(profile)
+        tables.say(f"wrote {path}")
+
+
 def load_profile(name: str) -> AcceptanceProfile:
     """A profile of the library by name, or from a file."""
     from specbook.acceptance.library import library_names, library_profile

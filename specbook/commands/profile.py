@@ -14,7 +14,7 @@ import typer
 from specbook.acceptance.profile import AcceptanceProfile, write_profile
 from specbook.checks import BadInput
 from specbook.commands.measure import profile_measure
-from specbook.commands.output import JsonFlag, emit, load_profile, note, reading
+from specbook.commands.output import JsonFlag, emit, load_profile, note, reading, write_and_show
 from specbook.display import tables, terminal
 
 
@@ -73,18 +73,7 @@ def profile_import(
         _write_profiles(profiles, Path(out), read, json)
     else:
         _check_not_read([Path(out)], read)
-        _write_one(next(iter(profiles.values())), Path(out), json)
-
-
-def _write_one(profile: AcceptanceProfile, path: Path, json: bool) -> None:
-    write_profile(profile, path)
-    for warning in profile.warnings:
-        note(f"note: {warning}")
-    if json:
-        emit(profile.model_dump(mode="json", by_alias=True))
-    else:
-        terminal.show_profile(profile)
-        tables.say(f"wrote {path}")
+        write_and_show(next(iter(profiles.values())), Path(out), json)
 
 
 def _only(categories: Sequence[str], pairs: Sequence[str]) -> dict[str, tuple[str, ...]]:
