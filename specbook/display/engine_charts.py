@@ -225,7 +225,7 @@ def caught_chart(frame: pl.DataFrame, title: str) -> Any:
     """
     faults, gates = (frame[name].unique(maintain_order=True).to_list() for name in ("fault", "gate"))
     base = alt.Chart(inline(frame)).encode(
-        x=alt.X("gate:N", sort=gates, title=None, axis=alt.Axis(labelAngle=0, orient="top")),
+        x=alt.X("gate:N", sort=gates, title=None, axis=alt.Axis(labelAngle=-70, orient="top")),
         y=alt.Y("fault:N", sort=faults, title=None, axis=alt.Axis(labelLimit=200)),
         tooltip=["fault:N", "gate:N", "verdict:N"],
     )

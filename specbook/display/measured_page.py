@@ -100,6 +100,6 @@ def _layers() -> list[Any]:
 
 
 _SENTENCE = (
-    "'K = ' + datum.length + ': ' + format(datum.tokens, '.4f') + ' tokens per round (' + format(datum.from, '.2f') "
+    "'K = ' + datum.length + ': ' + format(datum.tokens, '.2f') + ' tokens a round (' + format(datum.from, '.2f') "
     "+ ' to ' + format(datum.to, '.2f') + ')'"
 )

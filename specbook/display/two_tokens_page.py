@@ -43,7 +43,8 @@ def _slider(name: str, value: float, label: str) -> Any:
 
 def _layers() -> list[Any]:
     y = alt.Y("rule:N", title=None, sort=list(RULES), axis=alt.Axis(labelLimit=180))
-    x = alt.X("law:Q", title="probability of token A in the text", scale=alt.Scale(domain=[0, 1]))
+    axis = alt.Axis(tickCount=5)
+    x = alt.X("law:Q", title="probability of token A in the text", scale=alt.Scale(domain=[0, 1]), axis=axis)
     tooltip = ["rule:N", *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("law", "p", "error"))]
     bars = alt.Chart().mark_bar(color=PALETTE[0], opacity=0.75).encode(x=x, y=y, tooltip=tooltip)
     wanted = alt.Chart().mark_tick(color=ACCENT, thickness=3, size=34).encode(x="p:Q", y=y)
@@ -58,7 +59,4 @@ def _layers() -> list[Any]:
     return [bars, wanted, labels, sentence]
 
 
-_SENTENCE = (
-    "'Accepted with probability ' + format(1 - abs(datum.p - datum.q), '.3f') + '; the marks are the target, '"
-    " + format(datum.p, '.2f')"
-)
+_SENTENCE = "'accepted: ' + format(1 - abs(datum.p - datum.q), '.3f') + ', target ' + format(datum.p, '.2f')"

@@ -55,4 +55,4 @@ def test_page_says_how_often_a_draft_stays() -> None:
     import vl_convert
 
     graph = vl_convert.vegalite_to_scenegraph(two_tokens_page(0.7, 0.4).to_dict(), vl_version="6.4")
-    assert "Accepted with probability 0.700; the marks are the target, 0.70" in _texts(graph, [])
+    assert "accepted: 0.700, target 0.70" in _texts(graph, [])
