@@ -41,15 +41,19 @@ def hardware_table() -> list[nodes.Element]:
             device.name,
             device.device,
             f"{device.memory_bytes.value / 1e9:,.0f}",
-            f"{device.peak_bandwidth_bytes_per_s.value / 1e9:,.0f}",
+            _scaled(device.peak_bandwidth_bytes_per_s, 1e9),
             f"{device.sustained_bandwidth_bytes_per_s.value / 1e9:,.0f}",
-            f"{device.peak_flops_per_s.fp16.value / 1e12:,.0f}",
+            _scaled(device.peak_flops_per_s.fp16, 1e12),
             f"{device.ridge_point_flops_per_byte:,.0f}",
         )
         for device in devices
     ]
     sources = [row for device in devices for row in _sources(device)]
     return [table(headings, rows), *folded("The source of every figure", table(_SOURCE_HEADINGS, sources))]
+
+
+def _scaled(figure: Figure | None, unit: float) -> str:
+    return "–" if figure is None else f"{figure.value / unit:,.0f}"
 
 
 _SOURCE_HEADINGS = ("name", "figure", "source", "note")

@@ -11,7 +11,7 @@ from specbook.acceptance.library import library_series, published_sources
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.display.tables import open_console, plain_table, safe_text, say
 from specbook.funnel import FunnelResult
-from specbook.hardware.profile import HardwareProfile
+from specbook.hardware.profile import Figure, HardwareProfile
 from specbook.roofline.frontier import EVIDENCE
 from specbook.roofline.model_spec import ModelSpec
 
@@ -92,14 +92,18 @@ def show_hardware(devices: Sequence[HardwareProfile]) -> None:
     table = plain_table("name", *(["device"] if with_names else []), *figures, title="hardware")
     for device in devices:
         values = (
-            device.memory_bytes.value / 1e9,
-            device.peak_bandwidth_bytes_per_s.value / 1e9,
-            device.sustained_bandwidth_bytes_per_s.value / 1e9,
-            device.peak_flops_per_s.fp16.value / 1e12,
+            _scaled(device.memory_bytes, 1e9),
+            _scaled(device.peak_bandwidth_bytes_per_s, 1e9),
+            _scaled(device.sustained_bandwidth_bytes_per_s, 1e9),
+            _scaled(device.peak_flops_per_s.fp16, 1e12),
         )
         names = [device.name, device.device] if with_names else [device.name]
-        table.add_row(*map(safe_text, names), *(f"{value:,.0f}" for value in values))
+        table.add_row(*map(safe_text, [*names, *values]))
     open_console().print(table)
+
+
+def _scaled(figure: Figure | None, unit: float) -> str:
+    return "–" if figure is None else f"{figure.value / unit:,.0f}"
 
 
 def show_models(specs: Sequence[ModelSpec]) -> None:

@@ -11,6 +11,9 @@ from pydantic_core import PydanticCustomError
 
 from specbook.checks import BadInput
 from specbook.files import read_model, schema_name
+from specbook.hardware.calibration import Calibration
+from specbook.hardware.probe_record import ProbeRecord
+from specbook.hardware.step_times import StepTimeTable
 
 # Nothing that runs a language model has less than a megabyte, a megabyte a second or a megaflop a second.
 _SMALLEST = 1e6
@@ -54,7 +57,10 @@ class PeakFlops(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    fp16: Figure = Field(description="FP16 or BF16 weights, FP32 accumulation.")
+    fp16: Figure | None = Field(
+        None, description="FP16 or BF16 weights, FP32 accumulation; null if it was not measured."
+    )
+    fp32: Figure | None = Field(None, description="FP32 weights and accumulation, as the native engine computes.")
     fp8: Figure | None = Field(None, description="FP8 weights and activations.")
     int8: Figure | None = Field(None, description="INT8 weights and activations.")
 
@@ -77,44 +83,57 @@ class HardwareProfile(BaseModel):
     vendor: str
     kind: Literal["gpu", "unified", "cpu"] = Field(description="gpu: own memory; unified: shared with the CPU.")
     memory_bytes: Figure = Field(description="Memory that weights and KV cache must fit in.")
-    peak_bandwidth_bytes_per_s: Figure = Field(description="Theoretical peak.")
+    peak_bandwidth_bytes_per_s: Figure | None = Field(description="Theoretical peak; null if a probe was not told it.")
     sustained_bandwidth_bytes_per_s: Figure = Field(description="What long reads reach.")
     peak_flops_per_s: PeakFlops
     step_overhead_s: Figure | None = Field(None, description="Launch overhead of one forward pass; null if unknown.")
+    calibrations: dict[str, Calibration] = Field(
+        {}, description="Step-time parameters by backend; the first is the default."
+    )
+    step_times: list[StepTimeTable] = Field(
+        [], description="Measured passes, batch × context × width, by model and backend."
+    )
+    probe: ProbeRecord | None = Field(None, description="Everything that the probe measured; null for the catalogue.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        peaks = self.peak_flops_per_s
         rates = {
             "memory_bytes": self.memory_bytes,
             "sustained_bandwidth_bytes_per_s": self.sustained_bandwidth_bytes_per_s,
-            "peak_flops_per_s.fp16": self.peak_flops_per_s.fp16,
+            "peak_flops_per_s.fp16": peaks.fp16,
+            "peak_flops_per_s.fp32": peaks.fp32,
         }
+        if peaks.fp16 is None and peaks.fp32 is None:
+            raise _impossible("has neither fp16 nor fp32", "peak_flops_per_s", 0.0, "measure one of them")
         for field, figure in rates.items():
-            if figure.value < _SMALLEST:
+            if figure is not None and figure.value < _SMALLEST:
                 raise _impossible(
                     f"is below {_SMALLEST:g}", f"{field}.value", figure.value, "check the unit in its name"
                 )
         if self.step_overhead_s is not None and self.step_overhead_s.value > _LONGEST_OVERHEAD_S:
             value = self.step_overhead_s.value
             raise _impossible("is longer than any launch", "step_overhead_s.value", value, "it is in seconds")
-        sustained, peak = self.sustained_bandwidth_bytes_per_s.value, self.peak_bandwidth_bytes_per_s.value
+        sustained, stated = self.sustained_bandwidth_bytes_per_s.value, self.peak_bandwidth_bytes_per_s
+        peak = sustained if stated is None else stated.value
         if sustained > peak:
             field = "sustained_bandwidth_bytes_per_s.value"
             raise _impossible(f"is above the peak of {peak:g}", field, sustained, "correct either figure")
         return self
 
     @property
-    def mbu(self) -> float:
-        """Memory bandwidth utilisation: sustained ÷ peak, dimensionless."""
-        return self.sustained_bandwidth_bytes_per_s.value / self.peak_bandwidth_bytes_per_s.value
+    def mbu(self) -> float | None:
+        """Memory bandwidth utilisation: sustained ÷ peak, dimensionless; None if the peak is not known."""
+        peak = self.peak_bandwidth_bytes_per_s
+        return None if peak is None else self.sustained_bandwidth_bytes_per_s.value / peak.value
 
     @property
     def ridge_point_flops_per_byte(self) -> float:
-        """Arithmetic intensity at which 16-bit arithmetic takes as long as sustained memory traffic."""
-        return self.peak_flops_per_s.fp16.value / self.sustained_bandwidth_bytes_per_s.value
+        """Arithmetic intensity at which 16-bit arithmetic takes as long as sustained memory traffic; else 32-bit."""
+        return self.flops_per_s("fp16") / self.sustained_bandwidth_bytes_per_s.value
 
     def flops_per_s(self, arithmetic: str) -> float:
-        """Dense rate for ``fp16``, ``fp8`` or ``int8`` arithmetic; the 16-bit rate where the device has no other.
+        """Dense rate for ``fp16``, ``fp8``, ``int8`` or ``fp32`` arithmetic; the 16-bit rate where there is none.
 
         Examples
         --------
@@ -122,8 +141,9 @@ class HardwareProfile(BaseModel):
         >>> a100.flops_per_s("fp8") == a100.flops_per_s("fp16")
         True
         """
-        figure = getattr(self.peak_flops_per_s, arithmetic) or self.peak_flops_per_s.fp16
-        return float(figure.value)
+        peaks = self.peak_flops_per_s
+        known = [figure for figure in (getattr(peaks, arithmetic), peaks.fp16, peaks.fp32) if figure is not None]
+        return float(known[0].value)
 
 
 def catalogue_names() -> list[str]:

@@ -1,0 +1,79 @@
+"""What a calibrated step time needs to know of one device and backend, beside its peaks: launches, overheads, rates.
+
+A block of these stands in the hardware profile, either fitted to a probe of the device or taken from a fit to published
+tables; :mod:`specbook.roofline.calibrated` turns it into seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Seconds = Annotated[float, Field(ge=0.0, le=10.0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0.0, le=1e21, allow_inf_nan=False)]
+
+
+class ProductCalibration(BaseModel):
+    """One matrix product of M rows: ``launch_s + ((bytes ÷ bandwidth)^q + (operations ÷ rate)^q)^(1/q)``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    launch_s: Seconds = Field(description="Time of a product of no size.")
+    bandwidth_bytes_per_s: Rate = Field(description="What reading its weights reaches.")
+    flops_per_s: Rate = Field(description="What its arithmetic reaches, dense.")
+    norm: Annotated[float, Field(ge=1.0, le=16.0, allow_inf_nan=False)] = Field(
+        description="The exponent q: 1 adds memory and arithmetic, a large one takes the longer of the two."
+    )
+
+
+class FitError(BaseModel):
+    """How far a calibrated model is from measured points that it was not fitted to; shares of the measured time."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    n_fitted: Annotated[int, Field(ge=1, le=2**31)]
+    n_held_out: Annotated[int, Field(ge=1, le=2**31)]
+    median: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = Field(
+        description="Median of |model ÷ measured − 1|."
+    )
+    worst: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+
+
+class Calibration(BaseModel):
+    """Step-time parameters of one device under one backend.
+
+    Examples
+    --------
+    >>> from specbook.hardware.profile import catalogue_device
+    >>> catalogue_device("h100-sxm5").calibrations["default"].products["fp16"].norm
+    2.5
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    evidence: Literal["measured", "catalogue"]
+    source: Annotated[str, Field(min_length=1)]
+    url: str | None = None
+    note: str | None = None
+    products: dict[Literal["fp16", "fp8", "int8", "fp32"], ProductCalibration] = Field(
+        min_length=1, description="By arithmetic."
+    )
+    step_overhead_s: Seconds = Field(0.0, description="Once a pass.")
+    layer_overhead_s: Seconds = Field(0.0, description="Once a layer: norms, activations, what is between the kernels.")
+    attention_launch_s: Seconds = Field(0.0, description="Once a layer.")
+    attention_per_sequence_s: Seconds = Field(0.0, description="Once a layer and sequence.")
+    attention_bandwidth_bytes_per_s: Rate = Field(description="What reading the cache reaches.")
+    attention_flops_per_s: Rate = Field(description="What its arithmetic reaches.")
+    rows_per_kv_pass: Annotated[int, Field(ge=1, le=2**20)] | None = Field(
+        None,
+        description="Positions of one sequence that share a read of its cache; null: all of them. "
+        "1: the kernel verifies as so many single decodes.",
+    )
+    expert_overhead_s: Seconds = Field(0.0, description="Once a layer and expert that a pass touches.")
+    routing_exponent: Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)] = Field(
+        1.0, description="T tokens touch the experts that T^γ independent ones would; 1 is uniform routing."
+    )
+    link_latency_s: Seconds = Field(0.0, description="One all-reduce of no size between devices.")
+    link_bandwidth_bytes_per_s: Rate | None = Field(None, description="Between devices, one way; null for none.")
+    error: FitError | None = Field(None, description="On held-out points, if it was fitted here.")
