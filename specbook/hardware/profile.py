@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -20,7 +20,7 @@ _SMALLEST = 1e6
 _LONGEST_OVERHEAD_S = 10.0
 
 
-def _impossible(problem: str, field: str, value: float, remedy: str) -> PydanticCustomError:
+def _impossible(problem: str, field: str, value: Any, remedy: str) -> PydanticCustomError:
     context = {"problem": problem, "field": field, "value": value, "remedy": remedy}
     return PydanticCustomError("impossible_hardware", "{problem}", context)
 
@@ -105,7 +105,7 @@ class HardwareProfile(BaseModel):
             "peak_flops_per_s.fp32": peaks.fp32,
         }
         if peaks.fp16 is None and peaks.fp32 is None:
-            raise _impossible("has neither fp16 nor fp32", "peak_flops_per_s", 0.0, "measure one of them")
+            raise _impossible("has neither fp16 nor fp32", "peak_flops_per_s", {}, "give one of them")
         for field, figure in rates.items():
             if figure is not None and figure.value < _SMALLEST:
                 raise _impossible(
