@@ -13,6 +13,7 @@ from itertools import takewhile
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.acceptance.yields import marginal_from_conditional, tokens_for_draft_length
@@ -20,6 +21,10 @@ from specbook.checks import BadInput, check_counts, check_finite
 
 Assumption = Literal["none", "truncation"]
 MEASURED = "measured"
+TokenInterval = tuple[float, float]
+# Draft length → tokens per round, how they are known, and their interval.
+Points = dict[int, tuple[float, str, TokenInterval | None]]
+Counts = NDArray[np.int64]
 # Profiles that agree on these speak of one thing and may be combined, one draft length each.
 IDENTITY = ("target", "drafter", "method", "domain", "temperature")
 
@@ -31,11 +36,16 @@ class DraftCandidates:
     Attributes
     ----------
     draft_lengths : tuple of int
-        Rising, beginning with 0.
+        Draft passes of a round: K of a chain, the depth of a tree. They rise from 0, unless ``n_nodes`` tells trees of
+        one depth apart.
     expected_tokens : tuple of float
         Tokens per round, in [1, K + 1]; 1 at K = 0.
     assumptions : tuple of str
         ``measured``, what was added to what was measured, or what was assumed to get the figure.
+    n_nodes : tuple of int or None
+        Drafted tokens of each, where some are trees; None for chains, which draft K.
+    token_intervals : tuple of (float, float) or None
+        95 % intervals of ``expected_tokens`` from prompts drawn again; None where the evidence has none.
     target, drafter, method, domain : str or None
     temperature : float or None
         As the profiles name them.
@@ -49,6 +59,8 @@ class DraftCandidates:
     draft_lengths: tuple[int, ...]
     expected_tokens: tuple[float, ...]
     assumptions: tuple[str, ...]
+    n_nodes: tuple[int, ...] | None = None
+    token_intervals: tuple[TokenInterval | None, ...] | None = None
     target: str | None = None
     drafter: str | None = None
     method: str | None = None
@@ -58,12 +70,34 @@ class DraftCandidates:
     def __post_init__(self) -> None:
         lengths = check_counts("draft_lengths", self.draft_lengths)
         tokens = check_finite("expected_tokens", self.expected_tokens)
-        if lengths.size == 0 or lengths[0] != 0 or np.any(np.diff(lengths) <= 0):
+        if lengths.size == 0 or lengths[0] != 0 or (self.n_nodes is None and np.any(np.diff(lengths) <= 0)):
             raise ValueError(f"draft_lengths must rise from 0; got {self.draft_lengths}")
+        if self.n_nodes is not None:
+            _check_nodes(lengths, check_counts("n_nodes", self.n_nodes))
+        if self.token_intervals is not None and len(self.token_intervals) != lengths.size:
+            raise ValueError("token_intervals must be as long as draft_lengths")
         if tokens.shape != lengths.shape or len(self.assumptions) != lengths.size:
             raise ValueError("draft_lengths, expected_tokens and assumptions must be equally long")
         if np.any(tokens < 1.0) or np.any(tokens > lengths + 1.0 + 1e-9) or tokens[0] != 1.0:
             raise ValueError(f"expected_tokens must lie in [1, K + 1] and be 1 at K = 0; got {self.expected_tokens}")
+
+    @property
+    def drafted_tokens(self) -> tuple[int, ...]:
+        """Tokens that each choice drafts: K of a chain, the nodes of a tree."""
+        return self.draft_lengths if self.n_nodes is None else self.n_nodes
+
+    @property
+    def intervals(self) -> tuple[TokenInterval | None, ...]:
+        """Intervals of the expected tokens; that of K = 0 is known."""
+        known = self.token_intervals or (None,) * len(self.draft_lengths)
+        return ((1.0, 1.0), *known[1:])
+
+
+def _check_nodes(depths: Counts, nodes: Counts) -> None:
+    """A tree has at least as many nodes as it is deep, and each shape stands once."""
+    shapes = set(zip(depths.tolist(), nodes.tolist(), strict=False))
+    if nodes.shape != depths.shape or np.any(nodes < depths) or nodes[0] != 0 or len(shapes) != depths.size:
+        raise ValueError(f"n_nodes must be at least the depth, 0 first, each shape once; got {nodes.tolist()}")
 
 
 def group_profiles(profiles: Sequence[AcceptanceProfile]) -> list[list[AcceptanceProfile]]:
@@ -117,7 +151,7 @@ def draft_candidates(
     ('measured', 'truncation of a profile at K = 2', 'measured')
     """
     _check_same(profiles)
-    points = {0: (1.0, MEASURED)}
+    points: Points = {0: (1.0, MEASURED, None)}
     for profile in profiles:
         check_chain(profile)
         points |= _measured_point(profile, points)
@@ -139,6 +173,7 @@ def draft_candidates(
         draft_lengths=tuple(lengths),
         expected_tokens=tuple(points[k][0] for k in lengths),
         assumptions=tuple(points[k][1] for k in lengths),
+        token_intervals=tuple(points[k][2] for k in lengths),
         **{label: getattr(profiles[0], label) for label in IDENTITY},
     )
 
@@ -212,14 +247,22 @@ def marginal_by_position(profile: AcceptanceProfile) -> list[float] | None:
     return [float(value) for value in marginal_from_conditional(np.asarray(known, dtype=np.float64))]
 
 
-def _measured_point(profile: AcceptanceProfile, points: dict[int, tuple[float, str]]) -> dict[int, tuple[float, str]]:
+def _measured_point(profile: AcceptanceProfile, points: Points) -> Points:
     length = profile.draft_length
     if not length:
         return {}
     if length in points:
         raise BadInput("two profiles of one draft length", field="draft_length", value=length, remedy="drop one")
     tokens = _measured_tokens(profile, length)
-    return {} if tokens is None else {length: (tokens, _origin(profile))}
+    return {} if tokens is None else {length: (tokens, _origin(profile), _measured_interval(profile, tokens, length))}
+
+
+def _measured_interval(profile: AcceptanceProfile, tokens: float, length: int) -> TokenInterval | None:
+    """The interval of the mean acceptance length, if the tokens are that mean."""
+    if profile.intervals is None or profile.mean_acceptance_length is None:
+        return None
+    low, high = profile.intervals.mean_acceptance_length
+    return (low, min(high, length + 1.0)) if low <= tokens <= high else None
 
 
 def _measured_tokens(profile: AcceptanceProfile, length: int) -> float | None:
@@ -241,7 +284,15 @@ def _origin(profile: AcceptanceProfile) -> str:
     return ", ".join([MEASURED, *added])
 
 
-def _truncated_points(profile: AcceptanceProfile, max_draft_length: int) -> dict[int, tuple[float, str]]:
+def _truncated_interval(profile: AcceptanceProfile, length: int) -> TokenInterval | None:
+    """Sums of the ends of the positions' intervals, which are no narrower than the interval of the sum."""
+    if profile.intervals is None or len(profile.intervals.marginal_acceptance) < length:
+        return None
+    ends = np.asarray(profile.intervals.marginal_acceptance[:length], dtype=np.float64).sum(axis=0)
+    return 1.0 + float(ends[0]), 1.0 + float(ends[1])
+
+
+def _truncated_points(profile: AcceptanceProfile, max_draft_length: int) -> Points:
     marginal = marginal_by_position(profile)
     if marginal is None:
         raise BadInput(
@@ -253,6 +304,10 @@ def _truncated_points(profile: AcceptanceProfile, max_draft_length: int) -> dict
     measured = profile.draft_length
     origin = f"a profile at K = {measured}" if measured else "drafts of unknown or varying length"
     return {
-        length: (float(tokens_for_draft_length(length, marginal)), f"truncation of {origin}")
+        length: (
+            float(tokens_for_draft_length(length, marginal)),
+            f"truncation of {origin}",
+            _truncated_interval(profile, length),
+        )
         for length in range(1, min(len(marginal), max_draft_length) + 1)
     }

@@ -1,7 +1,7 @@
 """The Explorer: sliders for draft length, batch and context, menus for hardware and evidence, one formula behind them.
 
 In JupyterLab the sliders are ipywidgets and numpy computes; on the published page they are the chart's own controls and
-the page computes. Both evaluate :func:`specbook.roofline.speedup.chain_round` and
+the page computes. Both evaluate :func:`specbook.roofline.speedup.round_times` and
 :func:`specbook.acceptance.yields.tokens_for_draft_length`.
 """
 
@@ -16,9 +16,16 @@ import numpy as np
 from specbook.acceptance.yields import tokens_for_draft_length
 from specbook.checks import printable
 from specbook.display.charts import ACCENT, MIME, PALETTE
-from specbook.display.explorer_page import MAX_DRAFT_LENGTH, ExplorerConfig, chain_pair, marginals, page_spec, sliders
+from specbook.display.explorer_page import (
+    MAX_DRAFT_LENGTH,
+    ExplorerConfig,
+    drafting_pair,
+    marginals,
+    page_spec,
+    sliders,
+)
 from specbook.hardware.profile import HardwareProfile
-from specbook.roofline.speedup import ChainPair, ChainRound, chain_round, memory_bytes
+from specbook.roofline.speedup import DraftingPair, RoundTimes, memory_bytes, round_times
 from specbook.roofline.step_time import device_rates
 
 
@@ -69,11 +76,11 @@ class Explorer:
         """Where the controls stand."""
         return {name: control.value for name, control in self.controls.items()}
 
-    def result(self, draft_length: Any = None) -> ChainRound:
+    def result(self, draft_length: Any = None) -> RoundTimes:
         """The round at the controls' settings, by numpy; for other draft lengths if given."""
         at, lengths = self.values(), self._lengths(draft_length)
         tokens = tokens_for_draft_length(lengths, marginals(self.config)[at["evidence"]])
-        return chain_round(lengths, float(at["batch"]), float(at["context"]), tokens, self._pair())
+        return round_times(lengths, lengths, float(at["batch"]), float(at["context"]), tokens, self._pair())
 
     def memory_bytes(self, draft_length: Any = None) -> Any:
         """Weights and cache at the controls' settings, by numpy; for other draft lengths if given."""
@@ -87,9 +94,9 @@ class Explorer:
     def _device(self) -> HardwareProfile:
         return next(profile for profile in self.config.hardware if profile.name == self.values()["hardware"])
 
-    def _pair(self) -> ChainPair:
+    def _pair(self) -> DraftingPair:
         names = (self.config.precision, self.config.draft_precision)
-        return chain_pair(self.config, *(device_rates(self._device(), name) for name in names))
+        return drafting_pair(self.config, *(device_rates(self._device(), name) for name in names))
 
     def best_draft_length(self) -> int:
         """The draft length with the highest speedup at the controls' settings; 0 is not to speculate."""

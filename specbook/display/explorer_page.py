@@ -15,9 +15,11 @@ from specbook.checks import printable
 from specbook.display.charts import ACCENT, PALETTE, QUIET, finish
 from specbook.display.formula import VEGA, lookup
 from specbook.hardware.profile import HardwareProfile
+from specbook.roofline.drafting import SequentialDrafter
 from specbook.roofline.model_spec import ModelSpec
-from specbook.roofline.speedup import ChainPair, chain_round, memory_bytes
-from specbook.roofline.step_time import DeviceRates, device_rates, step_cost
+from specbook.roofline.pass_cost import step_cost
+from specbook.roofline.speedup import DraftingPair, memory_bytes, round_times
+from specbook.roofline.step_time import DeviceRates, DoctrineRoofline, device_rates
 
 MAX_DRAFT_LENGTH = 16
 
@@ -97,15 +99,16 @@ def marginals(config: ExplorerConfig) -> dict[str, list[float]]:
     }
 
 
-def chain_pair(config: ExplorerConfig, target_device: DeviceRates, draft_device: DeviceRates) -> ChainPair:
-    """Costs of the two models, with rates as numbers or as expressions."""
-    return ChainPair(
-        target=step_cost(config.target, config.precision),
-        draft=step_cost(config.draft, config.draft_precision),
+def drafting_pair(config: ExplorerConfig, target_device: DeviceRates, draft_device: DeviceRates) -> DraftingPair:
+    """Step times of the two models, with rates as numbers or as expressions."""
+    target, draft = step_cost(config.target, config.precision), step_cost(config.draft, config.draft_precision)
+    return DraftingPair(
+        target=DoctrineRoofline(cost=target, device=target_device),
+        drafter=SequentialDrafter(step=DoctrineRoofline(cost=draft, device=draft_device)),
         target_weight_bytes=config.target.weight_bytes(config.precision),
         draft_weight_bytes=config.draft.weight_bytes(config.draft_precision),
-        target_device=target_device,
-        draft_device=draft_device,
+        target_kv_bytes_per_token=target.kv_bytes_per_token,
+        draft_kv_bytes_per_token=draft.kv_bytes_per_token,
     )
 
 
@@ -160,8 +163,8 @@ def _quantities(config: ExplorerConfig) -> tuple[dict[str, str], dict[str, str]]
         inputs[f"marginal_{index + 1}"] = lookup({label: row[index] for label, row in rows.items()}, "evidence")
     marginal = [alt.datum[f"marginal_{index + 1}"] for index in range(MAX_DRAFT_LENGTH)]
     tokens = tokens_for_draft_length(alt.datum.K, marginal, VEGA)
-    pair = chain_pair(config, target_rates, draft_rates)
-    each = chain_round(alt.datum.K, alt.datum.B, alt.datum.L, alt.datum.tokens, pair, VEGA)
+    pair = drafting_pair(config, target_rates, draft_rates)
+    each = round_times(alt.datum.K, alt.datum.K, alt.datum.B, alt.datum.L, alt.datum.tokens, pair, VEGA)
     return inputs, {
         "tokens": str(tokens),
         "tpot_ms": str(1e3 * each.tpot_s),

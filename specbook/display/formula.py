@@ -34,6 +34,11 @@ class VegaNamespace:
         return alt.expr.pow(base, exponent)
 
     @staticmethod
+    def ceil(value: Any) -> Any:
+        """The next whole number."""
+        return alt.expr.ceil(value)
+
+    @staticmethod
     def where(condition: Any, yes: Any, no: Any) -> Any:
         """``yes`` where the condition holds, else ``no``."""
         return alt.expr.if_(condition, yes, no)

@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from specbook.display.charts import QUIET, finish, inline
-from specbook.roofline.step_time import DeviceRates, DoctrineRoofline, StepCost, arithmetic_seconds, memory_seconds
+from specbook.roofline.pass_cost import StepCost
+from specbook.roofline.step_time import DeviceRates, DoctrineRoofline, arithmetic_seconds, memory_seconds
 
 
 def speedup_by_batch_chart(frame: pl.DataFrame, title: str) -> Any:
@@ -145,7 +146,8 @@ def roofline_frame(
     --------
     >>> from specbook.hardware.profile import catalogue_device
     >>> from specbook.roofline.model_spec import model
-    >>> from specbook.roofline.step_time import device_rates, step_cost
+    >>> from specbook.roofline.pass_cost import step_cost
+    >>> from specbook.roofline.step_time import device_rates
     >>> rates = device_rates(catalogue_device("l4"), "bf16")
     >>> frame = roofline_frame(step_cost(model("Llama-3.1-8B"), "bf16"), rates, np.array([1]), 4, 512)
     >>> frame["flops_per_byte"].round(2).to_list()

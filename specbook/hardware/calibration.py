@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Arithmetic = Literal["fp16", "fp8", "int8", "fp32"]
+ARITHMETICS: tuple[Arithmetic, ...] = ("fp16", "fp8", "int8", "fp32")
 Seconds = Annotated[float, Field(ge=0.0, le=10.0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0.0, le=1e21, allow_inf_nan=False)]
 
@@ -56,24 +58,22 @@ class Calibration(BaseModel):
     source: Annotated[str, Field(min_length=1)]
     url: str | None = None
     note: str | None = None
-    products: dict[Literal["fp16", "fp8", "int8", "fp32"], ProductCalibration] = Field(
-        min_length=1, description="By arithmetic."
-    )
-    step_overhead_s: Seconds = Field(0.0, description="Once a pass.")
-    layer_overhead_s: Seconds = Field(0.0, description="Once a layer: norms, activations, what is between the kernels.")
-    attention_launch_s: Seconds = Field(0.0, description="Once a layer.")
-    attention_per_sequence_s: Seconds = Field(0.0, description="Once a layer and sequence.")
+    products: dict[Arithmetic, ProductCalibration] = Field(min_length=1, description="By arithmetic.")
+    step_overhead_s: Seconds = Field(default=0.0, description="Once a pass.")
+    layer_overhead_s: Seconds = Field(default=0.0, description="Once a layer: norms, activations and the like.")
+    attention_launch_s: Seconds = Field(default=0.0, description="Once a layer.")
+    attention_per_sequence_s: Seconds = Field(default=0.0, description="Once a layer and sequence.")
     attention_bandwidth_bytes_per_s: Rate = Field(description="What reading the cache reaches.")
     attention_flops_per_s: Rate = Field(description="What its arithmetic reaches.")
     rows_per_kv_pass: Annotated[int, Field(ge=1, le=2**20)] | None = Field(
-        None,
+        default=None,
         description="Positions of one sequence that share a read of its cache; null: all of them. "
         "1: the kernel verifies as so many single decodes.",
     )
-    expert_overhead_s: Seconds = Field(0.0, description="Once a layer and expert that a pass touches.")
+    expert_overhead_s: Seconds = Field(default=0.0, description="Once a layer and expert that a pass touches.")
     routing_exponent: Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)] = Field(
-        1.0, description="T tokens touch the experts that T^γ independent ones would; 1 is uniform routing."
+        default=1.0, description="T tokens touch the experts that T^γ independent ones would; 1 is uniform routing."
     )
-    link_latency_s: Seconds = Field(0.0, description="One all-reduce of no size between devices.")
-    link_bandwidth_bytes_per_s: Rate | None = Field(None, description="Between devices, one way; null for none.")
-    error: FitError | None = Field(None, description="On held-out points, if it was fitted here.")
+    link_latency_s: Seconds = Field(default=0.0, description="One all-reduce of no size between devices.")
+    link_bandwidth_bytes_per_s: Rate | None = Field(default=None, description="One way; null for none.")
+    error: FitError | None = Field(default=None, description="On held-out points, if it was fitted here.")

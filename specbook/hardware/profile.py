@@ -58,11 +58,11 @@ class PeakFlops(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     fp16: Figure | None = Field(
-        None, description="FP16 or BF16 weights, FP32 accumulation; null if it was not measured."
+        default=None, description="FP16 or BF16 weights, FP32 accumulation; null if it was not measured."
     )
-    fp32: Figure | None = Field(None, description="FP32 weights and accumulation, as the native engine computes.")
-    fp8: Figure | None = Field(None, description="FP8 weights and activations.")
-    int8: Figure | None = Field(None, description="INT8 weights and activations.")
+    fp32: Figure | None = Field(default=None, description="FP32, as the native engine computes.")
+    fp8: Figure | None = Field(default=None, description="FP8 weights and activations.")
+    int8: Figure | None = Field(default=None, description="INT8 weights and activations.")
 
 
 class HardwareProfile(BaseModel):
@@ -86,14 +86,14 @@ class HardwareProfile(BaseModel):
     peak_bandwidth_bytes_per_s: Figure | None = Field(description="Theoretical peak; null if a probe was not told it.")
     sustained_bandwidth_bytes_per_s: Figure = Field(description="What long reads reach.")
     peak_flops_per_s: PeakFlops
-    step_overhead_s: Figure | None = Field(None, description="Launch overhead of one forward pass; null if unknown.")
+    step_overhead_s: Figure | None = Field(default=None, description="Launch overhead of a pass; null if unknown.")
     calibrations: dict[str, Calibration] = Field(
-        {}, description="Step-time parameters by backend; the first is the default."
+        default={}, description="Step-time parameters by backend; the first is the default."
     )
     step_times: list[StepTimeTable] = Field(
-        [], description="Measured passes, batch × context × width, by model and backend."
+        default=[], description="Measured passes, batch × context × width, by model and backend."
     )
-    probe: ProbeRecord | None = Field(None, description="Everything that the probe measured; null for the catalogue.")
+    probe: ProbeRecord | None = Field(default=None, description="What the probe measured; null for the catalogue.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:

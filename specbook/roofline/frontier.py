@@ -106,7 +106,7 @@ def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
     --------
     >>> from specbook.roofline.grid import example_grid
     >>> break_even(replace(example_grid(), contexts=(128, 4096)))["break_even_batch"].to_list()
-    [379, None]
+    [570, None]
     """
     dense = replace(config, batches=tuple(range(1, max_batch + 1)))
     lengths = np.asarray(dense.candidates.draft_lengths)

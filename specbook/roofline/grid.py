@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
 from specbook.acceptance.candidates import DraftCandidates
-from specbook.checks import Floats, check_counts
+from specbook.checks import BadInput, Floats, check_counts
 from specbook.hardware.profile import HardwareProfile
+from specbook.roofline.calibrated import CalibratedRoofline
+from specbook.roofline.calibrations import calibration_label, stacked_rates
+from specbook.roofline.drafting import MethodName, drafter_cost, drafter_of, drafter_weight_bytes
 from specbook.roofline.model_spec import ModelSpec
-from specbook.roofline.speedup import ChainPair, chain_round, kv_bytes, memory_bytes
-from specbook.roofline.step_time import (
-    DeviceRates,
-    arithmetic_seconds,
-    device_rates,
-    memory_seconds,
-    step_cost,
-)
+from specbook.roofline.pass_cost import StepCost, step_cost
+from specbook.roofline.speedup import DraftingPair, kv_bytes, memory_bytes, round_times
+from specbook.roofline.step_time import DeviceRates, DoctrineRoofline, StepTime, device_rates
+
+StepTimeKind = Literal["doctrine", "calibrated", "measured"]
 
 # Other people read these by name; the first twenty-one and their order are a contract.
 COLUMNS = (
@@ -27,40 +27,67 @@ COLUMNS = (
     "step_time_kind", "draft_s", "verify_s", "round_s", "baseline_tpot_s", "tpot_s", "expected_tokens", "speedup",
     "throughput_tokens_per_s", "kv_bytes", "regime", "viable",
     "fits_memory", "draft_precision", "measured_target", "measured_drafter", "domain", "temperature",
-    "acceptance_assumption",
+    "acceptance_assumption", "speedup_low", "speedup_high", "step_time_source", "n_devices",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
+class MeasuredPair:
+    """Measured step times of target and drafter on one device; a drafter without weights has none."""
+
+    target: StepTime
+    draft: StepTime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class GridConfig:
-    """What to project: every combination of hardware, draft length, batch and context.
+    """What to project: every combination of hardware, draft, batch and context, for one target and one method.
 
     Attributes
     ----------
     hardware : tuple of HardwareProfile
-    target, draft : ModelSpec
-        The model that verifies, and the small one that drafts.
+    target : ModelSpec
+        The model that verifies.
+    draft : ModelSpec or None
+        The small one that drafts; None for a method that has no model of its own.
     candidates : DraftCandidates
-        Draft lengths and the tokens that each yields.
+        Drafts, chains or trees, and the tokens that each yields.
     batches, contexts : tuple of int
         Sequences in a pass, and tokens of context in each; at least 1.
     precision, draft_precision : str
         Weight formats.
+    method : str
+        What drafting costs like, one of :data:`~specbook.roofline.drafting.METHODS`.
+    step_time : str
+        ``doctrine``, the ideal bound; ``calibrated``; ``measured``, from ``measured_steps``.
+    backend : str or None
+        Which of a device's calibrations; None is the first.
+    measured_steps : tuple of MeasuredPair
+        For ``measured``, one a device.
+    tensor_parallel : int
+        Devices of a kind that share the models.
 
     Raises
     ------
     ValueError
-        If there is no hardware, or a batch or context is not a whole number of at least 1.
+        If there is no hardware, a batch or context is not a whole number of at least 1, or measured steps are missing.
+    BadInput
+        If the method needs a draft model and there is none.
     """
 
     hardware: tuple[HardwareProfile, ...]
     target: ModelSpec
-    draft: ModelSpec
+    draft: ModelSpec | None
     candidates: DraftCandidates
     batches: tuple[int, ...]
     contexts: tuple[int, ...]
     precision: str = "bf16"
     draft_precision: str = "bf16"
+    method: MethodName = "draft_model"
+    step_time: StepTimeKind = "calibrated"
+    backend: str | None = None
+    measured_steps: tuple[MeasuredPair, ...] = ()
+    tensor_parallel: int = 1
 
     def __post_init__(self) -> None:
         if not self.hardware:
@@ -68,16 +95,26 @@ class GridConfig:
         for name in ("batches", "contexts"):
             if not check_counts(name, getattr(self, name), minimum=1).size:
                 raise ValueError(f"{name} must not be empty")
+        check_counts("tensor_parallel", self.tensor_parallel, minimum=1)
+        if self.method == "draft_model" and self.draft is None:
+            raise BadInput("no draft model is named", field="draft", value=None, remedy="name one with --draft")
+        if self.step_time == "measured" and len(self.measured_steps) != len(self.hardware):
+            raise ValueError("measured_steps must hold one pair for each device")
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Lengths of the axes hardware, draft length, batch, context."""
+        """Lengths of the axes hardware, draft, batch, context."""
         return len(self.hardware), len(self.candidates.draft_lengths), len(self.batches), len(self.contexts)
+
+    @property
+    def drafter_name(self) -> str:
+        """The draft model, or the method where it has none."""
+        return self.draft.name if self.method == "draft_model" and self.draft is not None else self.method
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridArrays:
-    """The projection as arrays that broadcast to (n_hardware, n_draft_lengths, n_batches, n_contexts)."""
+    """The projection as arrays that broadcast to (n_hardware, n_drafts, n_batches, n_contexts)."""
 
     draft_s: Any
     verify_s: Any
@@ -92,41 +129,84 @@ class GridArrays:
     fits_memory: Any
 
 
-def _axis(values: Any, position: int) -> Floats:
+def axis(values: Any, position: int) -> Floats:
+    """Values along one of the four axes of a grid.
+
+    Examples
+    --------
+    >>> axis([1, 2], 1).shape
+    (1, 2, 1, 1)
+    """
     shape = [1, 1, 1, 1]
     shape[position] = -1
     return np.asarray(values, dtype=np.float64).reshape(shape)
 
 
-def _rates(config: GridConfig, precision_name: str) -> DeviceRates:
-    rates = [device_rates(profile, precision_name) for profile in config.hardware]
-    return DeviceRates(
-        flops_per_s=_axis([r.flops_per_s for r in rates], 0),
-        bandwidth_bytes_per_s=_axis([r.bandwidth_bytes_per_s for r in rates], 0),
-        overhead_s=_axis([r.overhead_s for r in rates], 0),
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _PerDevice:
+    """Step times of several devices, side by side along the first axis."""
+
+    steps: tuple[StepTime, ...]
+    kind: str = "measured"
+
+    def __call__(self, tokens: Any, batch: Any, context: Any, xp: Any = np) -> Any:
+        return np.concatenate([np.atleast_1d(step(tokens, batch, context, xp)) for step in self.steps])
+
+
+def _roofline(config: GridConfig, cost: StepCost, precision_name: str) -> StepTime:
+    if config.step_time == "calibrated":
+        rates = stacked_rates(config.hardware, precision_name, config.backend)
+        return CalibratedRoofline(cost=cost, rates=rates)
+    each = [device_rates(profile, precision_name) for profile in config.hardware]
+    device = DeviceRates(
+        flops_per_s=axis([rates.flops_per_s for rates in each], 0),
+        bandwidth_bytes_per_s=axis([rates.bandwidth_bytes_per_s for rates in each], 0),
+        overhead_s=axis([rates.overhead_s for rates in each], 0),
     )
+    return DoctrineRoofline(cost=cost, device=device)
 
 
-def chain_pair(config: GridConfig) -> ChainPair:
-    """Costs of target and draft, and the rates of each device along the first axis.
+def _measured(config: GridConfig) -> tuple[StepTime, StepTime | None]:
+    drafts = [pair.draft for pair in config.measured_steps if pair.draft is not None]
+    draft = _PerDevice(steps=tuple(drafts)) if len(drafts) == len(config.hardware) else None
+    return _PerDevice(steps=tuple(pair.target for pair in config.measured_steps)), draft
+
+
+def drafting_pair(config: GridConfig) -> DraftingPair:
+    """Step times and sizes of target and drafter, each device along the first axis.
+
+    Raises
+    ------
+    ValueError
+        If a drafter with weights has no measured steps where they are asked for.
 
     Examples
     --------
-    >>> chain_pair(example_grid()).target_device.bandwidth_bytes_per_s.shape
-    (1, 1, 1, 1)
+    >>> drafting_pair(example_grid()).target.kind
+    'calibrated'
     """
-    return ChainPair(
-        target=step_cost(config.target, config.precision),
-        draft=step_cost(config.draft, config.draft_precision),
-        target_weight_bytes=config.target.weight_bytes(config.precision),
-        draft_weight_bytes=config.draft.weight_bytes(config.draft_precision),
-        target_device=_rates(config, config.precision),
-        draft_device=_rates(config, config.draft_precision),
+    share = config.tensor_parallel
+    cost = step_cost(config.target, config.precision, tensor_parallel=share)
+    draft_cost = drafter_cost(config.method, config.target, config.draft, config.draft_precision, share)
+    if config.step_time == "measured":
+        target, draft = _measured(config)
+    else:
+        target = _roofline(config, cost, config.precision)
+        draft = None if draft_cost is None else _roofline(config, draft_cost, config.draft_precision)
+    n_heads = max(config.candidates.draft_lengths)
+    own = drafter_weight_bytes(config.method, config.target, config.draft, config.draft_precision, n_heads)
+    return DraftingPair(
+        target=target,
+        drafter=drafter_of(config.method, draft),
+        target_weight_bytes=config.target.weight_bytes(config.precision) / share,
+        draft_weight_bytes=own / share,
+        target_kv_bytes_per_token=cost.kv_bytes_per_token,
+        draft_kv_bytes_per_token=0.0 if draft_cost is None else draft_cost.kv_bytes_per_token,
     )
 
 
 def evaluate_grid(config: GridConfig) -> GridArrays:
-    """Evaluate every configuration at once with the doctrine's roofline.
+    """Evaluate every configuration at once.
 
     Parameters
     ----------
@@ -147,30 +227,32 @@ def evaluate_grid(config: GridConfig) -> GridArrays:
     >>> np.broadcast_to(arrays.speedup, example_grid().shape)[0, 0].tolist()  # K = 0 changes nothing
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    length, batch, context = (
-        _axis(config.candidates.draft_lengths, 1),
-        _axis(config.batches, 2),
-        _axis(config.contexts, 3),
-    )
-    tokens = _axis(config.candidates.expected_tokens, 1)
-    pair = chain_pair(config)
-    each = chain_round(length, batch, context, tokens, pair)
-    arithmetic_s = arithmetic_seconds(length + 1.0, batch, context, pair.target, pair.target_device)
-    memory_s = memory_seconds(length + 1.0, batch, context, pair.target, pair.target_device)
-    memory = _axis([profile.memory_bytes.value for profile in config.hardware], 0)
+    depth, n_nodes = axis(config.candidates.draft_lengths, 1), axis(config.candidates.drafted_tokens, 1)
+    tokens = axis(config.candidates.expected_tokens, 1)
+    batch, context = axis(config.batches, 2), axis(config.contexts, 3)
+    pair = drafting_pair(config)
+    times = round_times(depth, n_nodes, batch, context, tokens, pair)
+    memory = axis([profile.memory_bytes.value for profile in config.hardware], 0)
     return GridArrays(
-        draft_s=each.draft_s,
-        verify_s=each.verify_s,
-        round_s=each.round_s,
-        baseline_tpot_s=each.baseline_tpot_s,
-        tpot_s=each.tpot_s,
+        draft_s=times.draft_s,
+        verify_s=times.verify_s,
+        round_s=times.round_s,
+        baseline_tpot_s=times.baseline_tpot_s,
+        tpot_s=times.tpot_s,
         expected_tokens=tokens,
-        speedup=each.speedup,
-        throughput_tokens_per_s=batch / each.tpot_s,
-        kv_bytes=kv_bytes(length, batch, context, pair),
-        is_compute_bound=arithmetic_s > memory_s,
-        fits_memory=memory_bytes(length, batch, context, pair) <= memory,
+        speedup=times.speedup,
+        throughput_tokens_per_s=batch / times.tpot_s,
+        kv_bytes=kv_bytes(depth, batch, context, pair),
+        is_compute_bound=_is_compute_bound(pair, n_nodes, batch, context),
+        fits_memory=memory_bytes(depth, batch, context, pair) <= memory,
     )
+
+
+def _is_compute_bound(pair: DraftingPair, n_nodes: Any, batch: Any, context: Any) -> Any:
+    """Whether the verify pass is bound by arithmetic; None for measured times, which do not say."""
+    if not isinstance(pair.target, CalibratedRoofline | DoctrineRoofline):
+        return None
+    return pair.target.is_compute_bound(pair.drafter.verify_width(n_nodes), batch, context)
 
 
 def project(config: GridConfig) -> pl.DataFrame:
@@ -184,8 +266,10 @@ def project(config: GridConfig) -> pl.DataFrame:
     -------
     polars.DataFrame
         Columns :data:`COLUMNS`; seconds, bytes and tokens as their names say, ``speedup`` dimensionless.
-        ``viable``: the weights and the KV cache fit, and drafting is faster than not drafting; a row with
-        ``draft_length`` 0 needs only to fit.
+        ``draft_s`` is the drafting of a whole round. ``viable``: the weights and the KV cache fit, and drafting is
+        faster than not drafting; a row with ``draft_length`` 0 needs only to fit. ``tree_nodes`` is null for a chain,
+        ``regime`` for measured times. ``speedup_low`` and ``speedup_high`` carry the 95 % interval of the acceptance
+        evidence and nothing else; null where it has none.
 
     References
     ----------
@@ -207,12 +291,16 @@ def project(config: GridConfig) -> pl.DataFrame:
         index = np.arange(len(values), dtype=np.uint32).reshape([-1 if i == position else 1 for i in range(4)])
         return pl.Series(values).gather(column(index))
 
-    lengths = column(np.asarray(config.candidates.draft_lengths, dtype=np.int64).reshape(1, -1, 1, 1))
+    candidates = config.candidates
+    lengths = column(np.asarray(candidates.draft_lengths, dtype=np.int64).reshape(1, -1, 1, 1))
     fits, gain = column(arrays.fits_memory), column(arrays.speedup)
+    low, high = (axis([end[side] if end else np.nan for end in candidates.intervals], 1) for side in (0, 1))
+    per_token = arrays.speedup / arrays.expected_tokens
     frame = pl.DataFrame(
         {
             "hardware": label([profile.name for profile in config.hardware], 0),
             "draft_length": lengths,
+            "tree_nodes": label(pl.Series(_tree_nodes(candidates), dtype=pl.Int64), 1),
             "batch": column(np.asarray(config.batches, dtype=np.int64).reshape(1, 1, -1, 1)),
             "context": column(np.asarray(config.contexts, dtype=np.int64).reshape(1, 1, 1, -1)),
             "draft_s": column(arrays.draft_s),
@@ -224,19 +312,21 @@ def project(config: GridConfig) -> pl.DataFrame:
             "speedup": gain,
             "throughput_tokens_per_s": column(arrays.throughput_tokens_per_s),
             "kv_bytes": column(arrays.kv_bytes),
-            "is_compute_bound": column(arrays.is_compute_bound),
+            "regime": _regimes(arrays, column),
             "viable": fits & ((gain > 1.0) | (lengths == 0)),
             "fits_memory": fits,
-            "acceptance_assumption": label(list(config.candidates.assumptions), 1),
+            "acceptance_assumption": label(list(candidates.assumptions), 1),
+            "speedup_low": column(per_token * low),
+            "speedup_high": column(per_token * high),
+            "step_time_source": label(step_time_sources(config), 0),
         }
     )
-    candidates = config.candidates
     texts = {
         "target": config.target.name,
-        "drafter": config.draft.name,
+        "drafter": config.drafter_name,
         "method": candidates.method,
         "precision": config.precision,
-        "step_time_kind": "doctrine",
+        "step_time_kind": config.step_time,
         "draft_precision": config.draft_precision,
         "measured_target": candidates.target,
         "measured_drafter": candidates.drafter,
@@ -245,9 +335,35 @@ def project(config: GridConfig) -> pl.DataFrame:
     return frame.with_columns(
         *(pl.lit(text, dtype=pl.String).alias(name) for name, text in texts.items()),
         pl.lit(candidates.temperature, dtype=pl.Float64).alias("temperature"),
-        pl.lit(None, dtype=pl.Int64).alias("tree_nodes"),
-        pl.when("is_compute_bound").then(pl.lit("compute")).otherwise(pl.lit("memory")).alias("regime"),
+        pl.lit(config.tensor_parallel, dtype=pl.Int64).alias("n_devices"),
+        pl.col("speedup_low", "speedup_high").fill_nan(None),
     ).select(COLUMNS)
+
+
+def _tree_nodes(candidates: DraftCandidates) -> list[int | None]:
+    pairs = zip(candidates.draft_lengths, candidates.drafted_tokens, strict=True)
+    return [n_nodes if n_nodes > depth else None for depth, n_nodes in pairs]
+
+
+def _regimes(arrays: GridArrays, column: Any) -> pl.Series:
+    if arrays.is_compute_bound is None:
+        return pl.Series([None], dtype=pl.String)
+    names = pl.Series(["memory", "compute"])
+    return names.gather(column(arrays.is_compute_bound).astype(np.uint32))
+
+
+def step_time_sources(config: GridConfig) -> list[str]:
+    """Where each device's step times come from, in a few words.
+
+    Examples
+    --------
+    >>> step_time_sources(example_grid())
+    ['fitted to published tables']
+    """
+    if config.step_time == "calibrated":
+        return [calibration_label(profile, config.backend) for profile in config.hardware]
+    text = "measured passes" if config.step_time == "measured" else "ideal bound"
+    return [text] * len(config.hardware)
 
 
 def example_grid() -> GridConfig:

@@ -25,12 +25,15 @@ class Precision:
         The rate that the matrix units run at: ``fp16``, or ``fp8`` where the device has it.
     source : str
         Where the widths come from.
+    activation_bytes : float
+        Bytes per number between products and in the cache.
     """
 
     layer_bytes: float
     head_bytes: float
     arithmetic: str
     source: str
+    activation_bytes: float = 2.0
 
 
 _GGUF = "ggml-org/ggml block layouts: bytes per block of 32 (Q8_0: 34) or 256 weights (Q4_K: 144, Q6_K: 210)"
@@ -48,6 +51,9 @@ PRECISIONS = {
     ),
     "q4_k": Precision(layer_bytes=144 / 256, head_bytes=210 / 256, arithmetic="fp16", source=f"{_GGUF}; head in Q6_K"),
     "q8_0": Precision(layer_bytes=34 / 32, head_bytes=34 / 32, arithmetic="fp16", source=_GGUF),
+    "fp32": Precision(
+        layer_bytes=4.0, head_bytes=4.0, arithmetic="fp32", source="IEEE 754: 32 bits", activation_bytes=4.0
+    ),
 }
 
 
@@ -72,18 +78,25 @@ def precision(name: str) -> Precision:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelSpec:
-    """Architecture of a decoder with gated feed-forward layers and grouped-query attention.
+    """Architecture of a decoder with gated feed-forward layers, and grouped-query or multi-head latent attention.
 
     Attributes
     ----------
     n_layers, hidden_size, n_heads, n_kv_heads, head_dim, vocab_size : int
-        As in the model's configuration.
+        As in the model's configuration; with latent attention, ``head_dim`` is the part without a rotation.
     ffn_size : int
         Width of the feed-forward layer, or of one expert.
     max_context : int or None
         Tokens that the model was made for; None if unknown.
     n_experts, n_experts_per_token : int
         1 and 1 for a dense model.
+    n_shared_experts : int
+        Experts that every token uses, beside those it is routed to.
+    n_dense_layers, dense_ffn_size : int
+        First layers of a mixture that have one feed-forward network instead, and its width.
+    kv_lora_rank, q_lora_rank, rope_head_dim, v_head_dim : int
+        Latent attention: width of the cached latent, of the queries' latent (0: none), of the rotated part of a head,
+        and of a head's values. 0 for grouped-query attention.
     tied_embeddings : bool
         The output head shares the input embedding.
     attention_bias, qk_norm : bool
@@ -111,6 +124,13 @@ class ModelSpec:
     max_context: int | None = None
     n_experts: int = 1
     n_experts_per_token: int = 1
+    n_shared_experts: int = 0
+    n_dense_layers: int = 0
+    dense_ffn_size: int = 0
+    kv_lora_rank: int = 0
+    q_lora_rank: int = 0
+    rope_head_dim: int = 0
+    v_head_dim: int = 0
     tied_embeddings: bool = False
     attention_bias: bool = False
     qk_norm: bool = False
@@ -118,25 +138,63 @@ class ModelSpec:
     def __post_init__(self) -> None:
         for item in fields(self):
             if item.type == "int":
-                check_counts(item.name, getattr(self, item.name), minimum=1)
+                check_counts(item.name, getattr(self, item.name), minimum=0 if item.default == 0 else 1)
         if self.n_experts_per_token > self.n_experts:
             raise ValueError(f"n_experts_per_token must not exceed n_experts; got {self.n_experts_per_token}")
+        if self.n_dense_layers > self.n_layers or bool(self.n_dense_layers) != bool(self.dense_ffn_size):
+            raise ValueError(f"n_dense_layers needs a width and at most n_layers; got {self.n_dense_layers}")
+        if len({bool(size) for size in (self.kv_lora_rank, self.rope_head_dim, self.v_head_dim)}) > 1:
+            raise ValueError(f"latent attention needs kv_lora_rank, rope_head_dim and v_head_dim; got {self}")
+
+    @property
+    def has_latent_attention(self) -> bool:
+        """Whether the cache holds one latent vector for all heads."""
+        return self.kv_lora_rank > 0
+
+    @property
+    def is_mixture(self) -> bool:
+        """Whether tokens choose among experts."""
+        return self.n_experts > 1
+
+    @property
+    def n_mixture_layers(self) -> int:
+        """Layers whose tokens choose among experts."""
+        return self.n_layers - self.n_dense_layers if self.is_mixture else 0
 
     @property
     def attention_parameters(self) -> int:
         """Attention weights of all layers."""
+        if self.has_latent_attention:
+            return self.n_layers * self._latent_attention_parameters()
         q_size, kv_size = self.n_heads * self.head_dim, self.n_kv_heads * self.head_dim
         return self.n_layers * self.hidden_size * (2 * q_size + 2 * kv_size)
+
+    def _latent_attention_parameters(self) -> int:
+        queries = self.n_heads * (self.head_dim + self.rope_head_dim)
+        query = self.q_lora_rank * (self.hidden_size + queries) if self.q_lora_rank else self.hidden_size * queries
+        down = self.hidden_size * (self.kv_lora_rank + self.rope_head_dim)
+        up = self.kv_lora_rank * self.n_heads * (self.head_dim + self.v_head_dim)
+        return query + down + up + self.n_heads * self.v_head_dim * self.hidden_size
+
+    @property
+    def expert_parameters(self) -> int:
+        """Weights of all experts that tokens choose among, in all layers; 0 for a dense model."""
+        return self.n_mixture_layers * self.n_experts * 3 * self.hidden_size * self.ffn_size
 
     @property
     def ffn_parameters(self) -> int:
         """Feed-forward weights of all layers and all experts: gate, up and down."""
-        return self.n_layers * self.n_experts * 3 * self.hidden_size * self.ffn_size
+        widths = (
+            self.n_dense_layers * self.dense_ffn_size + self.n_mixture_layers * self.n_shared_experts * self.ffn_size
+        )
+        if not self.is_mixture:
+            widths += (self.n_layers - self.n_dense_layers) * self.ffn_size
+        return self.expert_parameters + 3 * self.hidden_size * widths
 
     @property
     def router_parameters(self) -> int:
         """Expert router weights; 0 for a dense model."""
-        return self.n_layers * self.hidden_size * self.n_experts if self.n_experts > 1 else 0
+        return self.n_mixture_layers * self.hidden_size * self.n_experts
 
     @property
     def head_parameters(self) -> int:
@@ -147,6 +205,7 @@ class ModelSpec:
     def n_parameters(self) -> int:
         """All parameters, as a checkpoint counts them."""
         norms = self.hidden_size * (2 * self.n_layers + 1) + self.n_layers * 2 * self.head_dim * self.qk_norm
+        norms += self.n_layers * (self.kv_lora_rank + self.q_lora_rank)
         biases = self.n_layers * (self.n_heads + 2 * self.n_kv_heads) * self.head_dim * self.attention_bias
         embedding = self.head_parameters * (1 if self.tied_embeddings else 2)
         return embedding + self.attention_parameters + self.ffn_parameters + self.router_parameters + norms + biases
@@ -171,6 +230,8 @@ class ModelSpec:
         >>> model("Llama-3.1-8B").kv_bytes_per_token()
         131072.0
         """
+        if self.has_latent_attention:
+            return self.n_layers * (self.kv_lora_rank + self.rope_head_dim) * kv_bytes_per_element
         return 2.0 * self.n_layers * self.n_kv_heads * self.head_dim * kv_bytes_per_element
 
 

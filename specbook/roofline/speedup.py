@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from specbook.checks import check_counts, check_finite
-from specbook.roofline.step_time import DeviceRates, StepCost, step_seconds
+from specbook.roofline.drafting import Drafter
+from specbook.roofline.step_time import StepTime
 
 Ints = NDArray[np.int64]
 
@@ -77,32 +78,35 @@ def speedup(tokens_per_round: Any, baseline_s: Any, round_s: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ChainPair:
-    """A target and a draft model on one device: what each costs, and how fast the device is for it.
+class DraftingPair:
+    """A target and a drafter on one device: how long each takes, and what they hold in its memory.
 
     Attributes
     ----------
-    target, draft : StepCost
+    target : StepTime
+    drafter : Drafter
     target_weight_bytes, draft_weight_bytes : float
-        All weights, as they lie in memory.
-    target_device, draft_device : DeviceRates
+        All weights, as they lie in the memory of one device.
+    target_kv_bytes_per_token, draft_kv_bytes_per_token : float
+        Keys and values of one token of context in each.
     """
 
-    target: StepCost
-    draft: StepCost
-    target_weight_bytes: float
-    draft_weight_bytes: float
-    target_device: DeviceRates
-    draft_device: DeviceRates
+    target: StepTime
+    drafter: Drafter
+    target_weight_bytes: Any
+    draft_weight_bytes: Any
+    target_kv_bytes_per_token: Any
+    draft_kv_bytes_per_token: Any
 
 
-def kv_bytes(draft_length: Any, batch: Any, context: Any, pair: ChainPair, xp: Any = np) -> Any:
+def kv_bytes(depth: Any, batch: Any, context: Any, pair: DraftingPair, xp: Any = np) -> Any:
     """Keys and values of all sequences: the target's, and the drafter's where anything is drafted.
 
     Parameters
     ----------
-    draft_length, batch, context : (...) array_like, or expressions
-    pair : ChainPair
+    depth, batch, context : (...) array_like, or expressions
+        Draft passes of a round, 0 for none; sequences; tokens of context in each.
+    pair : DraftingPair
     xp : namespace
         Provides ``where``.
 
@@ -117,21 +121,21 @@ def kv_bytes(draft_length: Any, batch: Any, context: Any, pair: ChainPair, xp: A
 
     Examples
     --------
-    >>> from specbook.roofline.grid import chain_pair, example_grid
-    >>> print(kv_bytes(np.array([0, 4]), 1, 512, chain_pair(example_grid())) / 1e6)
+    >>> from specbook.roofline.grid import drafting_pair, example_grid
+    >>> print(kv_bytes(np.array([0, 4]), 1, 512, drafting_pair(example_grid())) / 1e6)
     [67.108864 83.88608 ]
     """
-    drafter = xp.where(draft_length > 0, pair.draft.kv_bytes_per_token, 0.0)
-    return batch * context * (drafter + pair.target.kv_bytes_per_token)
+    drafter = xp.where(depth > 0, pair.draft_kv_bytes_per_token, 0.0)
+    return batch * context * (drafter + pair.target_kv_bytes_per_token)
 
 
-def memory_bytes(draft_length: Any, batch: Any, context: Any, pair: ChainPair, xp: Any = np) -> Any:
+def memory_bytes(depth: Any, batch: Any, context: Any, pair: DraftingPair, xp: Any = np) -> Any:
     """Weights and cache that must fit in memory; nothing is set aside for activations or the runtime.
 
     Parameters
     ----------
-    draft_length, batch, context : (...) array_like, or expressions
-    pair : ChainPair
+    depth, batch, context : (...) array_like, or expressions
+    pair : DraftingPair
     xp : namespace
         Provides ``where``.
 
@@ -146,17 +150,17 @@ def memory_bytes(draft_length: Any, batch: Any, context: Any, pair: ChainPair, x
 
     Examples
     --------
-    >>> from specbook.roofline.grid import chain_pair, example_grid
-    >>> round(float(memory_bytes(np.float64(4), 1, 512, chain_pair(example_grid()))) / 1e9, 1)
+    >>> from specbook.roofline.grid import drafting_pair, example_grid
+    >>> round(float(memory_bytes(np.float64(4), 1, 512, drafting_pair(example_grid()))) / 1e9, 1)
     18.6
     """
-    weights = xp.where(draft_length > 0, pair.draft_weight_bytes, 0.0) + pair.target_weight_bytes
-    return weights + kv_bytes(draft_length, batch, context, pair, xp)
+    weights = xp.where(depth > 0, pair.draft_weight_bytes, 0.0) + pair.target_weight_bytes
+    return weights + kv_bytes(depth, batch, context, pair, xp)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ChainRound:
-    """One round of a chain; arrays that broadcast together, or expressions. Seconds, tokens, and a ratio."""
+class RoundTimes:
+    """One round; arrays that broadcast together, or expressions. Seconds, and a ratio."""
 
     draft_s: Any
     verify_s: Any
@@ -166,47 +170,50 @@ class ChainRound:
     speedup: Any
 
 
-def chain_round(
-    draft_length: Any, batch: Any, context: Any, tokens_per_round: Any, pair: ChainPair, xp: Any = np
-) -> ChainRound:
-    r"""Everything about one round of a chain, from the doctrine's step time.
+def round_times(
+    depth: Any, n_nodes: Any, batch: Any, context: Any, tokens_per_round: Any, pair: DraftingPair, xp: Any = np
+) -> RoundTimes:
+    r"""Everything about the time of one round, from the step times of target and drafter.
 
     Parameters
     ----------
-    draft_length, batch, context : (...) array_like, or expressions
-        Drafted tokens K, sequences, tokens of context in each.
+    depth, n_nodes : (...) array_like, or expressions
+        Draft passes and drafted tokens. They are the same for a chain: its draft length K.
+    batch, context : (...) array_like, or expressions
+        Sequences, tokens of context in each.
     tokens_per_round : (...) array_like, or an expression
         Mean tokens that a round yields, the bonus token included.
-    pair : ChainPair
+    pair : DraftingPair
     xp : namespace
         numpy, or the Vega expressions of :mod:`specbook.display.formula`.
 
     Returns
     -------
-    ChainRound
+    RoundTimes
 
     Notes
     -----
-    .. math:: S = \frac{E \, T(1)}{K \, T_d(1) + T(K + 1)}
+    .. math:: S = \frac{E \, T(1)}{T_d(d, n) + T(1 + n)}
 
-    The grid and the sliders of the published page both evaluate this function.
+    A chain of K tokens drafts in :math:`K \, T_d(1)` and verifies K + 1 positions; a tree of n nodes drafts in as many
+    passes as it is deep and verifies 1 + n. The grid and the sliders of the published page both evaluate this function.
 
     References
     ----------
-    leviathan2023, theorem 3.8
+    leviathan2023, theorem 3.8; chen2024sequoia for trees
 
     Examples
     --------
-    >>> from specbook.roofline.grid import example_grid, chain_pair
-    >>> round_ = chain_round(4, 1, 512, 3.3616, chain_pair(example_grid()))
-    >>> print(f"{1e3 * round_.tpot_s.item():.2f} ms a token, {round_.speedup.item():.2f} times faster")
-    2.51 ms a token, 2.02 times faster
+    >>> from specbook.roofline.grid import drafting_pair, example_grid
+    >>> times = round_times(4.0, 4.0, 1.0, 512.0, 3.3616, drafting_pair(example_grid()))
+    >>> print(f"{1e3 * times.tpot_s.item():.2f} ms a token, {times.speedup.item():.2f} times faster")
+    3.46 ms a token, 1.77 times faster
     """
-    draft_s = step_seconds(1.0, batch, context, pair.draft, pair.draft_device, xp)
-    verify_s = step_seconds(draft_length + 1.0, batch, context, pair.target, pair.target_device, xp)
-    baseline_s = step_seconds(1.0, batch, context, pair.target, pair.target_device, xp)
-    seconds = round_seconds(draft_length, draft_s, verify_s)
-    return ChainRound(
+    draft_s = pair.drafter.seconds(depth, n_nodes, batch, context, xp)
+    verify_s = pair.target(pair.drafter.verify_width(n_nodes), batch, context, xp)
+    baseline_s = pair.target(1.0, batch, context, xp)
+    seconds = draft_s + verify_s
+    return RoundTimes(
         draft_s=draft_s,
         verify_s=verify_s,
         round_s=seconds,

@@ -12,16 +12,10 @@ from specbook.acceptance.candidates import DraftCandidates
 from specbook.hardware.profile import catalogue_device, catalogue_names
 from specbook.roofline.grid import GridConfig, evaluate_grid, project
 from specbook.roofline.model_spec import PRECISIONS, model, model_names
-from specbook.roofline.speedup import ChainPair, chain_round
-from specbook.roofline.step_time import (
-    DeviceRates,
-    DoctrineRoofline,
-    arithmetic_seconds,
-    device_rates,
-    expert_coverage,
-    memory_seconds,
-    step_cost,
-)
+from specbook.roofline.pass_cost import expert_coverage, step_cost
+from specbook.roofline.speedup import DraftingPair
+from specbook.roofline.step_time import DeviceRates, DoctrineRoofline, arithmetic_seconds, device_rates, memory_seconds
+from tests.tiny_costs import chain_times, doctrine_pair
 
 MODELS = st.sampled_from(model_names())
 FORMATS = st.sampled_from(list(PRECISIONS))
@@ -38,12 +32,10 @@ STEPS = st.builds(
 
 
 @st.composite
-def chains(draw: st.DrawFn) -> ChainPair:
+def chains(draw: st.DrawFn) -> DraftingPair:
     target, draft = draw(FORMATS), draw(FORMATS)
     device = draw(DEVICES)
-    return ChainPair(
-        target_weight_bytes=1e9,
-        draft_weight_bytes=1e8,
+    return doctrine_pair(
         target=step_cost(model(draw(MODELS)), target),
         draft=step_cost(model(draw(MODELS)), draft),
         target_device=device_rates(device, target),
@@ -88,21 +80,23 @@ def test_expert_coverage_is_a_growing_share(n_tokens: int, n_experts: int, data:
 
 
 @given(chains(), BATCHES, CONTEXTS)
-def test_no_draft_is_exactly_the_baseline(pair: ChainPair, batch: int, context: int):
-    each = chain_round(0, batch, context, 1.0, pair)
+def test_no_draft_is_exactly_the_baseline(pair: DraftingPair, batch: int, context: int):
+    each = chain_times(0, batch, context, 1.0, pair)
     assert each.speedup == 1.0
     assert each.tpot_s == each.baseline_tpot_s == each.verify_s == each.round_s
 
 
 @given(chains(), st.integers(0, 16), BATCHES, CONTEXTS, st.floats(0.0, 1.0))
-def test_speedup_is_at_most_the_tokens_of_a_round(pair: ChainPair, length: int, batch: int, context: int, share: float):
+def test_speedup_is_at_most_the_tokens_of_a_round(
+    pair: DraftingPair, length: int, batch: int, context: int, share: float
+):
     tokens = 1 + share * length
-    assert chain_round(length, batch, context, tokens, pair).speedup <= tokens * (1 + 1e-12)
+    assert chain_times(length, batch, context, tokens, pair).speedup <= tokens * (1 + 1e-12)
 
 
 @given(chains(), st.integers(1, 16), BATCHES, CONTEXTS)
-def test_speedup_rises_in_proportion_to_the_tokens(pair: ChainPair, length: int, batch: int, context: int):
-    one, two = (chain_round(length, batch, context, tokens, pair).speedup for tokens in (1.0, 2.0))
+def test_speedup_rises_in_proportion_to_the_tokens(pair: DraftingPair, length: int, batch: int, context: int):
+    one, two = (chain_times(length, batch, context, tokens, pair).speedup for tokens in (1.0, 2.0))
     np.testing.assert_allclose(two, 2 * one, rtol=1e-14)
 
 
@@ -116,12 +110,11 @@ def _scaled(rates: DeviceRates, factor: float) -> DeviceRates:
 
 @given(chains(), st.integers(0, 16), BATCHES, CONTEXTS, st.floats(1e-3, 1e3))
 def test_speedup_does_not_change_when_every_rate_is_scaled(
-    pair: ChainPair, length: int, batch: int, context: int, factor: float
+    pair: DraftingPair, length: int, batch: int, context: int, factor: float
 ):
-    faster = replace(
-        pair, target_device=_scaled(pair.target_device, factor), draft_device=_scaled(pair.draft_device, factor)
-    )
-    ours, theirs = (chain_round(length, batch, context, 1.5, each) for each in (pair, faster))
+    target, draft = (replace(step, device=_scaled(step.device, factor)) for step in (pair.target, pair.drafter.step))
+    faster = replace(pair, target=target, drafter=replace(pair.drafter, step=draft))
+    ours, theirs = (chain_times(length, batch, context, 1.5, each) for each in (pair, faster))
     np.testing.assert_allclose(theirs.speedup, ours.speedup, rtol=1e-10)
     np.testing.assert_allclose(theirs.tpot_s * factor, ours.tpot_s, rtol=1e-10)
 
@@ -132,6 +125,7 @@ def grids(draw: st.DrawFn) -> GridConfig:
     shares = draw(st.lists(st.floats(0, 1), min_size=len(lengths), max_size=len(lengths)))
     axis = st.lists(st.integers(1, 4096), min_size=1, max_size=3, unique=True)
     return GridConfig(
+        step_time="doctrine",
         hardware=tuple(draw(st.lists(DEVICES, min_size=1, max_size=3, unique_by=lambda device: device.name))),
         target=model(draw(MODELS)),
         draft=model(draw(MODELS)),
@@ -156,20 +150,17 @@ def test_whole_grid_equals_each_cell_by_itself(config: GridConfig):
     assert table.height == np.prod(config.shape)
     for row in table.iter_rows(named=True):
         device, length, batch, context = (row[name] for name in ("hardware", "draft_length", "batch", "context"))
-        pair = ChainPair(
-            target_weight_bytes=1e9,
-            draft_weight_bytes=1e8,
+        pair = doctrine_pair(
             target=step_cost(config.target, config.precision),
             draft=step_cost(config.draft, config.draft_precision),
             target_device=device_rates(devices[device], config.precision),
             draft_device=device_rates(devices[device], config.draft_precision),
         )
-        each = chain_round(length, batch, context, tokens[length], pair)
+        each = chain_times(length, batch, context, tokens[length], pair)
         names = ("draft_s", "verify_s", "round_s", "baseline_tpot_s", "tpot_s", "speedup")
         np.testing.assert_allclose([row[name] for name in names], [getattr(each, name) for name in names], rtol=1e-13)
-        verify = DoctrineRoofline(cost=pair.target, device=pair.target_device)
-        assert row["regime"] == verify.regime(length + 1, batch, context)
-        cache = config.target.kv_bytes_per_token() + (length > 0) * config.draft.kv_bytes_per_token()
+        assert row["regime"] == pair.target.regime(length + 1, batch, context)
+        cache = pair.target_kv_bytes_per_token + (length > 0) * pair.draft_kv_bytes_per_token
         assert row["kv_bytes"] == batch * context * cache
         weights = config.target.weight_bytes(config.precision)
         weights += (length > 0) * config.draft.weight_bytes(config.draft_precision)

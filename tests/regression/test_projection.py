@@ -36,6 +36,7 @@ def golden_projection() -> pl.DataFrame:
     frames = [
         project(
             GridConfig(
+                step_time="doctrine",
                 hardware=tuple(catalogue_device(name) for name in ("h100-sxm5", "l40s", "m3-max")),
                 target=model(target),
                 draft=model(draft),
@@ -49,7 +50,8 @@ def golden_projection() -> pl.DataFrame:
         for target, precision, draft, draft_precision in PAIRS
     ]
     derived = ("tree_nodes", "step_time_kind", "method", "domain", "acceptance_assumption", "expected_tokens",
-               "round_s", "throughput_tokens_per_s", "measured_target", "measured_drafter", "temperature")  # fmt: skip
+               "round_s", "throughput_tokens_per_s", "measured_target", "measured_drafter", "temperature",
+               "speedup_low", "speedup_high", "step_time_source", "n_devices")  # fmt: skip
     return pl.concat(frames).drop(derived)
 
 

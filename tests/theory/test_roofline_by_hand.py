@@ -18,15 +18,10 @@ from specbook.hardware.profile import catalogue_device
 from specbook.roofline.frontier import break_even
 from specbook.roofline.grid import GridConfig, project
 from specbook.roofline.model_spec import model
-from specbook.roofline.speedup import ChainPair, break_even_batch, chain_round
-from specbook.roofline.step_time import (
-    DeviceRates,
-    DoctrineRoofline,
-    StepCost,
-    device_rates,
-    expert_coverage,
-    step_cost,
-)
+from specbook.roofline.pass_cost import StepCost, expert_coverage, step_cost
+from specbook.roofline.speedup import break_even_batch
+from specbook.roofline.step_time import DeviceRates, DoctrineRoofline, device_rates
+from tests.tiny_costs import chain_times, doctrine_pair, tiny_cost
 
 # Llama-3.1-8B: 32 layers of 4096, 32 query and 8 key-value heads of 128, feed-forward 14336, vocabulary 128256.
 WEIGHTS_8B = 32 * (4096 * 4096 * 2 + 4096 * 1024 * 2 + 3 * 4096 * 14336) + 128256 * 4096
@@ -54,6 +49,7 @@ def _speedup(length: int, batch: float, context: int) -> float:
 
 def _llama(**changes) -> GridConfig:
     base = GridConfig(
+        step_time="doctrine",
         hardware=(catalogue_device("h100-sxm5"),),
         target=model("Llama-3.1-8B"),
         draft=model("Llama-3.2-1B"),
@@ -94,7 +90,7 @@ def test_llama_8b_on_h100_single_stream_takes_five_milliseconds():
 def test_llama_8b_on_h100_whole_projection_is_the_hand_arithmetic():
     for row in project(_llama()).filter(draft_length=4).iter_rows(named=True):
         batch, context = row["batch"], row["context"]
-        assert row["draft_s"] == pytest.approx(_step(WEIGHTS_1B, KV_1B, ATTENTION_1B, 1, batch, context), rel=1e-12)
+        assert row["draft_s"] == pytest.approx(4 * _step(WEIGHTS_1B, KV_1B, ATTENTION_1B, 1, batch, context), rel=1e-12)
         assert row["verify_s"] == pytest.approx(_step(WEIGHTS_8B, KV_8B, ATTENTION_8B, 5, batch, context), rel=1e-12)
         assert row["speedup"] == pytest.approx(_speedup(4, batch, context), rel=1e-12)
         assert row["kv_bytes"] == batch * context * (KV_8B + KV_1B)
@@ -108,11 +104,8 @@ def test_break_even_is_the_root_of_the_continuous_speedup(context: int):
 
 
 def _bare(weight_bytes: float, parameters: float) -> StepCost:
-    return StepCost(
+    return tiny_cost(
         dense_weight_bytes=weight_bytes,
-        expert_weight_bytes=0.0,
-        n_experts=1.0,
-        n_experts_per_token=1.0,
         kv_bytes_per_token=0.0,
         flops_per_token=2.0 * parameters,
         attention_flops_per_token_and_context=0.0,
@@ -125,19 +118,17 @@ def _bare(weight_bytes: float, parameters: float) -> StepCost:
 def test_break_even_of_a_free_drafter_meets_the_closed_form(length: int, tokens: float, bytes_per_weight: float):
     parameters, weight_bytes = 7.5e9, 7.5e9 * bytes_per_weight
     device = DeviceRates(flops_per_s=989e12, bandwidth_bytes_per_s=2.98e12, overhead_s=0.0)
-    pair = ChainPair(
-        target_weight_bytes=1e9,
-        draft_weight_bytes=1e8,
+    pair = doctrine_pair(
         target=_bare(weight_bytes, parameters),
         draft=_bare(0.0, 0.0),
         target_device=device,
         draft_device=device,
     )
     closed = tokens * weight_bytes * 989e12 / (2 * parameters * 2.98e12 * (length + 1))
-    root = brentq(lambda batch: float(chain_round(length, batch, 512, tokens, pair).speedup) - 1.0, 1.0, 1e5, xtol=1e-9)
+    root = brentq(lambda batch: float(chain_times(length, batch, 512, tokens, pair).speedup) - 1.0, 1.0, 1e5, xtol=1e-9)
     assert root == pytest.approx(closed, rel=1e-9)
     batches = np.arange(1, 2000)
-    assert break_even_batch(chain_round(length, batches, 512, tokens, pair).speedup, batches) == math.ceil(closed)
+    assert break_even_batch(chain_times(length, batches, 512, tokens, pair).speedup, batches) == math.ceil(closed)
 
 
 def test_break_even_lies_below_the_ridge_of_decoding():

@@ -17,7 +17,8 @@ from specbook.display.explorer import Explorer, example_explorer
 from specbook.display.explorer_page import MAX_DRAFT_LENGTH, ExplorerConfig, marginals, sliders
 from specbook.hardware.profile import catalogue_device, catalogue_names
 from specbook.roofline.model_spec import model
-from specbook.roofline.step_time import DoctrineRoofline, device_rates, step_cost
+from specbook.roofline.pass_cost import step_cost
+from specbook.roofline.step_time import DoctrineRoofline, device_rates
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m</script>"
 
@@ -44,9 +45,10 @@ def test_slider_at_either_end_gives_a_finite_answer(name: str, end: int):
     explorer.controls[name].value = value
     result = explorer.result()
     assert explorer.values()[name] == value
-    for quantity in (result.draft_s, result.verify_s, result.round_s, result.tpot_s, result.speedup):
+    for quantity in (result.verify_s, result.round_s, result.tpot_s, result.speedup):
         assert math.isfinite(quantity)
         assert quantity > 0
+    assert (result.draft_s > 0) == (explorer.values()["draft_length"] > 0)
     assert f"speedup {result.speedup:.4f}" in explorer.readout
     assert 0 <= explorer.best_draft_length() <= MAX_DRAFT_LENGTH
 

@@ -16,6 +16,7 @@ from specbook.roofline.model_spec import model
 
 GRID = replace(
     example_grid(),
+    step_time="doctrine",
     hardware=(catalogue_device("l4"), catalogue_device("h100-sxm5")),
     batches=(1, 64, 512),
     contexts=(128, 4096),

@@ -6,40 +6,31 @@ import numpy as np
 import pytest
 
 from specbook.roofline.speedup import (
-    ChainPair,
     best_draft_length,
     break_even_batch,
-    chain_round,
     round_seconds,
     speedup,
 )
-from specbook.roofline.step_time import DeviceRates, StepCost
+from specbook.roofline.step_time import DeviceRates
+from tests.tiny_costs import chain_times, doctrine_pair, tiny_cost
 
-TARGET = StepCost(
+TARGET = tiny_cost(
     dense_weight_bytes=1000.0,
-    expert_weight_bytes=0.0,
-    n_experts=1.0,
-    n_experts_per_token=1.0,
     kv_bytes_per_token=0.0,
     flops_per_token=100.0,
     attention_flops_per_token_and_context=0.0,
 )
-DRAFT = StepCost(
+DRAFT = tiny_cost(
     dense_weight_bytes=100.0,
-    expert_weight_bytes=0.0,
-    n_experts=1.0,
-    n_experts_per_token=1.0,
     kv_bytes_per_token=0.0,
     flops_per_token=10.0,
     attention_flops_per_token_and_context=0.0,
 )
 SLOW = DeviceRates(flops_per_s=1000.0, bandwidth_bytes_per_s=1000.0, overhead_s=0.0)
 FAST = DeviceRates(flops_per_s=1000.0, bandwidth_bytes_per_s=4000.0, overhead_s=0.0)
-PAIR = ChainPair(
+PAIR = doctrine_pair(
     target=TARGET,
     draft=DRAFT,
-    target_weight_bytes=1e9,
-    draft_weight_bytes=1e8,
     target_device=SLOW,
     draft_device=FAST,
 )
@@ -54,30 +45,30 @@ def test_speedup_by_hand():
     assert speedup(3.0, 2.0, 3.0) == 2.0
 
 
-def test_chain_round_memory_bound_by_hand():
-    each = chain_round(4, 1, 1, 3.0, PAIR)
-    assert each.draft_s == 100 / 4000
+def test_round_times_memory_bound_by_hand():
+    each = chain_times(4, 1, 1, 3.0, PAIR)
+    assert each.draft_s == 4 * 100 / 4000
     assert each.verify_s == each.baseline_tpot_s == 1.0
     assert each.round_s == pytest.approx(1.1)
     assert each.tpot_s == pytest.approx(1.1 / 3)
     assert each.speedup == pytest.approx(3 / 1.1)
 
 
-def test_chain_round_verify_pass_is_one_wider_than_the_draft():
-    each = chain_round(9, 1, 1, 3.0, PAIR)
+def test_round_times_verify_pass_is_one_wider_than_the_draft():
+    each = chain_times(9, 1, 1, 3.0, PAIR)
     assert each.verify_s == 1.0
-    assert chain_round(10, 1, 1, 3.0, PAIR).verify_s == pytest.approx(11 * 100 / 1000)
+    assert chain_times(10, 1, 1, 3.0, PAIR).verify_s == pytest.approx(11 * 100 / 1000)
 
 
-def test_chain_round_batch_computes_for_every_sequence():
-    each = chain_round(4, 8, 1, 3.0, PAIR)
+def test_round_times_batch_computes_for_every_sequence():
+    each = chain_times(4, 8, 1, 3.0, PAIR)
     assert each.verify_s == pytest.approx(8 * 5 * 100 / 1000)
     assert each.baseline_tpot_s == 1.0
-    assert each.draft_s == pytest.approx(8 * 10 / 1000)
+    assert each.draft_s == pytest.approx(4 * 8 * 10 / 1000)
 
 
-def test_chain_round_no_draft_has_speedup_exactly_one():
-    each = chain_round(0, np.array([1, 7, 300]), 513, 1.0, PAIR)
+def test_round_times_no_draft_has_speedup_exactly_one():
+    each = chain_times(0, np.array([1, 7, 300]), 513, 1.0, PAIR)
     assert each.speedup.tolist() == [1.0, 1.0, 1.0]
     assert each.tpot_s.tolist() == each.baseline_tpot_s.tolist()
 

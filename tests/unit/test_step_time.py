@@ -10,31 +10,35 @@ import pytest
 from specbook.checks import BadInput
 from specbook.hardware.profile import catalogue_device
 from specbook.roofline.model_spec import ModelSpec, model
+from specbook.roofline.pass_cost import expert_coverage, step_cost
 from specbook.roofline.step_time import (
     DeviceRates,
     DoctrineRoofline,
-    StepCost,
     arithmetic_seconds,
     device_rates,
-    expert_coverage,
     memory_seconds,
-    step_cost,
     step_seconds,
 )
+from tests.tiny_costs import tiny_cost
 
 TINY = ModelSpec(
     name="tiny", n_layers=2, hidden_size=8, n_heads=4, n_kv_heads=2, head_dim=2, ffn_size=16, vocab_size=100
 )
-COST = StepCost(
+COST = tiny_cost(
     dense_weight_bytes=1000.0,
-    expert_weight_bytes=0.0,
-    n_experts=1.0,
-    n_experts_per_token=1.0,
     kv_bytes_per_token=4.0,
     flops_per_token=100.0,
     attention_flops_per_token_and_context=2.0,
 )
-MOE = replace(COST, dense_weight_bytes=200.0, expert_weight_bytes=800.0, n_experts=8.0, n_experts_per_token=2.0)
+MOE = tiny_cost(
+    dense_weight_bytes=200.0,
+    expert_weight_bytes=800.0,
+    n_experts=8.0,
+    n_experts_per_token=2.0,
+    kv_bytes_per_token=4.0,
+    flops_per_token=100.0,
+    attention_flops_per_token_and_context=2.0,
+)
 DEVICE = DeviceRates(flops_per_s=1000.0, bandwidth_bytes_per_s=500.0, overhead_s=0.25)
 
 
