@@ -243,12 +243,12 @@ def evaluate_grid(config: GridConfig) -> GridArrays:
         speedup=times.speedup,
         throughput_tokens_per_s=batch / times.tpot_s,
         kv_bytes=kv_bytes(depth, batch, context, pair),
-        is_compute_bound=_is_compute_bound(pair, n_nodes, batch, context),
+        is_compute_bound=is_compute_bound(pair, n_nodes, batch, context),
         fits_memory=memory_bytes(depth, batch, context, pair) <= memory,
     )
 
 
-def _is_compute_bound(pair: DraftingPair, n_nodes: Any, batch: Any, context: Any) -> Any:
+def is_compute_bound(pair: DraftingPair, n_nodes: Any, batch: Any, context: Any) -> Any:
     """Whether the verify pass is bound by arithmetic; None for measured times, which do not say."""
     if not isinstance(pair.target, CalibratedRoofline | DoctrineRoofline):
         return None

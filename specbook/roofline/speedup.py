@@ -303,3 +303,42 @@ def break_even_batch(speedups: ArrayLike, batches: ArrayLike, axis: int = -1) ->
     after_last = pays.shape[-1] - np.argmax(pays[..., ::-1], axis=-1)  # index after the last batch that pays
     index = np.where(pays.any(axis=-1), after_last, 0)
     return np.append(sizes.astype(np.float64), np.inf)[index]
+
+
+def paying_from(speedups: ArrayLike, contexts: ArrayLike, axis: int = -1) -> NDArray[np.float64]:
+    """The context from which on speculation pays.
+
+    Parameters
+    ----------
+    speedups : (..., n_contexts, ...) array_like of float
+        Best speedup over the draft lengths of at least 1, by context along ``axis``.
+    contexts : (n_contexts,) array_like of int
+        Context lengths in rising order.
+    axis : int
+        The axis of contexts.
+
+    Returns
+    -------
+    (...) ndarray of float64
+        The first of ``contexts`` from which every longer one has a speedup above 1; infinity where the longest loses.
+
+    Raises
+    ------
+    ValueError
+        If a speedup is not finite, or the contexts are not whole, positive and rising.
+
+    References
+    ----------
+    magicdec2024
+
+    Examples
+    --------
+    >>> print(paying_from([1.2, 0.9, 1.1, 1.4], [512, 2048, 8192, 32768]))
+    8192.0
+    """
+    sizes = check_counts("contexts", contexts, minimum=1)
+    if np.any(np.diff(sizes) <= 0):
+        raise ValueError(f"contexts must rise; got {sizes.tolist()}")
+    loses = np.moveaxis(check_finite("speedups", speedups) <= 1.0, axis, -1)
+    after_last = loses.shape[-1] - np.argmax(loses[..., ::-1], axis=-1)
+    return np.append(sizes.astype(np.float64), np.inf)[np.where(loses.any(axis=-1), after_last, 0)]
