@@ -9,10 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer.exceptions import Abort, TyperException
@@ -22,11 +19,11 @@ from specbook.checks import BadInput, printable
 from specbook.commands import cycles as cycles_commands
 from specbook.commands import parity as parity_commands
 from specbook.commands import profile as profile_commands
-from specbook.commands.output import AssumptionName, JsonFlag, emit, load_profile
-from specbook.display import tables, terminal
-
-if TYPE_CHECKING:
-    from specbook.funnel_config import FunnelConfig
+from specbook.commands import projection as projection_commands
+from specbook.commands import step_times as step_times_commands
+from specbook.commands import sweep as sweep_commands
+from specbook.commands.output import JsonFlag, emit
+from specbook.display import terminal
 
 app = typer.Typer(
     name="specbook",
@@ -38,19 +35,13 @@ app = typer.Typer(
 profile_app = typer.Typer(help="Acceptance profiles: import, show, library.", rich_markup_mode=None)
 app.add_typer(profile_app, name="profile")
 profile_commands.register(profile_app)
+steps_app = typer.Typer(help="Measured step times: import, show.", rich_markup_mode=None)
+app.add_typer(steps_app, name="steps")
+step_times_commands.register(steps_app)
 cycles_commands.register(app)
 parity_commands.register(app)
-
-
-BatchOption = Annotated[str, typer.Option("--batch", help="Batch sizes, separated by commas.")]
-ContextOption = Annotated[str, typer.Option("--context", help="Context lengths in tokens, separated by commas.")]
-PrecisionOption = Annotated[str, typer.Option("--precision", help="Weight format: bf16, fp16, fp8, int4, q4_k, q8_0.")]
-DraftPrecisionOption = Annotated[str, typer.Option("--draft-precision", help="Weight format of the draft model.")]
-AssumeOption = Annotated[
-    AssumptionName,
-    typer.Option("--assume", help="truncation: project shorter drafts from the positions of a longer one."),
-]
-MaxLengthOption = Annotated[int, typer.Option("--max-draft-length", min=1, max=64, help="Longest draft assumed.")]
+projection_commands.register(app)
+sweep_commands.register(app)
 
 
 def main() -> None:
@@ -114,6 +105,12 @@ def _profile_options(context: typer.Context) -> None:
     _help_without_command(context)
 
 
+@steps_app.callback(invoke_without_command=True)
+def _steps_options(context: typer.Context) -> None:
+    """Measured step times: import, show."""
+    _help_without_command(context)
+
+
 def _help_without_command(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
@@ -140,119 +137,3 @@ def models(json: JsonFlag = False) -> None:
         emit({name: {"n_parameters": model(name).n_parameters, **model_entry(name)} for name in model_names()})
         return
     terminal.show_models([model(name) for name in model_names()])
-
-
-def _integers(text: str, option: str, maximum: int) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    digits = len(str(maximum))
-    if not all(
-        part.isascii() and part.isdigit() and len(part) <= digits and 1 <= int(part) <= maximum for part in parts
-    ):
-        remedy = f"give whole numbers from 1 to {maximum}, separated by commas, such as 1,4,16"
-        raise BadInput("is no list of whole numbers", field=option, value=text, remedy=remedy)
-    return tuple(sorted({int(part) for part in parts}))
-
-
-@app.command("project")
-def project_command(
-    acceptance: Annotated[
-        list[str], typer.Option("--acceptance", help="A profile, or a name of the library; repeatable.")
-    ],
-    hardware: Annotated[list[str], typer.Option("--hardware", help="A name of the catalogue, or a hardware file.")],
-    target: Annotated[str, typer.Option(help="Target, a name of the model library.")],
-    draft: Annotated[str, typer.Option(help="Draft model, a name of the model library.")],
-    out: Annotated[Path, typer.Option("--out", help="The projection to write, Parquet.")],
-    batch: BatchOption = "1,4,16,64",
-    context: ContextOption = "512,4096",
-    precision: PrecisionOption = "bf16",
-    draft_precision: DraftPrecisionOption = "bf16",
-    assume: AssumeOption = AssumptionName.none,
-    max_draft_length: MaxLengthOption = 16,
-    top: Annotated[int, typer.Option(min=1, help="Ranks to print for each batch and context.")] = 3,
-    json: JsonFlag = False,
-) -> None:
-    """Rank draft lengths for a target, a draft model and a device by the doctrine's roofline."""
-    from specbook.funnel import run_funnel, summary, write_ranking
-
-    if len(hardware) > 1:
-        remedy = "project one at a time, or take many through specbook funnel"
-        raise BadInput("takes one device", field="--hardware", value=hardware, remedy=remedy)
-    lengths = (batch, context, assume, max_draft_length)
-    config = _funnel_config(acceptance, hardware, (target, draft), lengths, (precision, draft_precision))
-    result = run_funnel(config)
-    write_ranking(result, out)
-    if json:
-        emit({**summary(result), "rows": result.ranking.to_dicts(), "out": str(out)})
-        return
-    terminal.show_ranking(result, top)
-    tables.say(f"wrote {out}")
-
-
-@app.command("funnel")
-def funnel_command(
-    acceptance: Annotated[
-        list[str], typer.Option("--acceptance", help="A profile, or a name of the library; repeatable.")
-    ],
-    target: Annotated[str, typer.Option(help="Target, a name of the model library.")],
-    draft: Annotated[str, typer.Option(help="Draft model, a name of the model library.")],
-    out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
-    hardware: Annotated[
-        list[str] | None,
-        typer.Option("--hardware", help="A name or file; repeatable. Without it, the whole catalogue."),
-    ] = None,
-    batch: BatchOption = "1,2,4,8,16,32,64",
-    context: ContextOption = "512,2048,8192,32768",
-    precision: PrecisionOption = "bf16",
-    draft_precision: DraftPrecisionOption = "bf16",
-    assume: AssumeOption = AssumptionName.none,
-    max_draft_length: MaxLengthOption = 16,
-    json: JsonFlag = False,
-) -> None:
-    """Take acceptance evidence through the stages that exist (roofline) and write the results into a folder."""
-    from specbook.funnel import run_funnel, summary, write_funnel
-    from specbook.hardware.profile import catalogue_names
-
-    lengths = (batch, context, assume, max_draft_length)
-    devices = hardware or catalogue_names()
-    config = _funnel_config(acceptance, devices, (target, draft), lengths, (precision, draft_precision))
-    result = run_funnel(config)
-    write_funnel(result, out)
-    if json:
-        emit({**summary(result), "out": str(out)})
-        return
-    terminal.show_gates(result)
-    terminal.show_notes(result)
-    tables.say(f"wrote {out}")
-
-
-def _funnel_config(
-    acceptance: Sequence[str],
-    hardware: Sequence[str],
-    names: tuple[str, str],
-    lengths: tuple[str, str, AssumptionName, int],
-    precisions: tuple[str, str],
-) -> FunnelConfig:
-    from specbook.funnel_config import FunnelConfig
-    from specbook.hardware.profile import load_hardware
-    from specbook.roofline.model_spec import model
-    from specbook.roofline.model_spec import precision as weight_format
-
-    batch, context, assume, max_draft_length = lengths
-    for name in precisions:
-        weight_format(name)
-    devices = tuple(load_hardware(name) for name in hardware)
-    for device, count in Counter(device.name for device in devices).items():
-        if count > 1:
-            raise BadInput("named twice", field="hardware", value=device, remedy="name each device once")
-    return FunnelConfig(
-        profiles=tuple(load_profile(name) for name in acceptance),
-        hardware=devices,
-        target=model(names[0]),
-        draft=model(names[1]),
-        batches=_integers(batch, "--batch", 65536),
-        contexts=_integers(context, "--context", 2**24),
-        precision=precisions[0].casefold(),
-        draft_precision=precisions[1].casefold(),
-        assume=assume.value,
-        max_draft_length=max_draft_length,
-    )

@@ -16,7 +16,7 @@ from specbook.files import to_json, write_bytes, write_text
 from specbook.funnel_config import FunnelConfig
 from specbook.funnel_notes import funnel_notes
 from specbook.roofline.frontier import EVIDENCE, best_by_cell, break_even, rank
-from specbook.roofline.grid import project
+from specbook.roofline.grid import GridConfig, project, step_time_sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,8 @@ class FunnelResult:
     Attributes
     ----------
     config : FunnelConfig
+    grids : tuple of GridConfig
+        One for each piece of evidence.
     ranking : polars.DataFrame
         The projection, ranked within each domain, hardware, context and batch.
     break_even : polars.DataFrame
@@ -46,6 +48,7 @@ class FunnelResult:
     """
 
     config: FunnelConfig
+    grids: tuple[GridConfig, ...]
     ranking: pl.DataFrame
     break_even: pl.DataFrame
     gates: tuple[StageGate, ...]
@@ -79,14 +82,23 @@ def run_funnel(config: FunnelConfig) -> FunnelResult:
     drafting = projection.filter(pl.col("draft_length") > 0)
     return FunnelResult(
         config=config,
+        grids=tuple(grids),
         ranking=rank(projection),
-        break_even=pl.concat([break_even(grid) for grid in grids]),
+        break_even=pl.concat([break_even(grid, _largest_batch(grid)) for grid in grids]),
         gates=(
             StageGate(stage="acceptance", entered=len(config.profiles), left=len(config.profiles), dropped={}),
             _roofline_gate(drafting),
         ),
         notes=funnel_notes(config, [grid.candidates for grid in grids]),
     )
+
+
+_LARGEST_BATCH = 1024
+
+
+def _largest_batch(grid: GridConfig) -> int:
+    """How far to look for break-even; measured passes end where they were measured."""
+    return max(grid.batches) if grid.step_time == "measured" else _LARGEST_BATCH
 
 
 def _roofline_gate(drafting: pl.DataFrame) -> StageGate:
@@ -120,14 +132,20 @@ def summary(result: FunnelResult) -> dict[str, Any]:
         "specbook_version": __version__,
         "config": {
             "target": config.target.name,
-            "draft": config.draft.name,
+            "draft": None if config.draft is None else config.draft.name,
             "precision": config.precision,
             "draft_precision": config.draft_precision,
             "hardware": [profile.name for profile in config.hardware],
+            "method": config.method,
+            "step_time": config.step_time,
+            "step_time_sources": dict(
+                zip([each.name for each in config.hardware], step_time_sources(result.grids[0]), strict=True)
+            ),
+            "tensor_parallel": config.tensor_parallel,
             "batches": list(config.batches),
             "contexts": list(config.contexts),
             "assume": config.assume,
-            "evidence": [_evidence(profile) for profile in config.profiles],
+            "evidence": [evidence_of(profile) for profile in config.profiles],
         },
         "gates": [
             {"stage": gate.stage, "entered": gate.entered, "left": gate.left, "dropped": gate.dropped}
@@ -139,7 +157,8 @@ def summary(result: FunnelResult) -> dict[str, Any]:
     }
 
 
-def _evidence(profile: AcceptanceProfile) -> dict[str, Any]:
+def evidence_of(profile: AcceptanceProfile) -> dict[str, Any]:
+    """What a profile is, in the words of its fields and of its sources."""
     keys = ("target", "drafter", "method", "domain", "temperature", "draft_length", "evidence", "n_rounds")
     known = {key: getattr(profile, key) for key in keys}
     known["mean_acceptance_length"] = profile.mean_acceptance_length
@@ -173,7 +192,7 @@ def write_ranking(result: FunnelResult, path: Path) -> None:
 
 def _parquet(frame: pl.DataFrame, result: FunnelResult) -> bytes:
     """The frame as bytes, so that a full disk is met by our own atomic write and not by the encoder."""
-    evidence = [_evidence(profile) for profile in result.config.profiles]
+    evidence = [evidence_of(profile) for profile in result.config.profiles]
     metadata = {
         "specbook.schema": "specbook-projection/1",
         "specbook.version": __version__,

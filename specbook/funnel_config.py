@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specbook.acceptance.candidates import Assumption, draft_candidates, group_profiles
+from specbook.acceptance.candidates import Assumption, DraftCandidates, draft_candidates, group_profiles
 from specbook.acceptance.profile import AcceptanceProfile
+from specbook.checks import BadInput
 from specbook.hardware.profile import HardwareProfile
-from specbook.roofline.grid import GridConfig
+from specbook.roofline.drafting import MethodName, costs_like
+from specbook.roofline.grid import GridConfig, MeasuredPair, StepTimeKind
+from specbook.roofline.measured_steps import measured_steps
 from specbook.roofline.model_spec import ModelSpec
 
 
@@ -20,36 +24,82 @@ class FunnelConfig:
     profiles : tuple of AcceptanceProfile
         Evidence; profiles of the same target, drafter, method, domain and temperature give a draft length each.
     hardware : tuple of HardwareProfile
-    target, draft : ModelSpec
+    target : ModelSpec
+    draft : ModelSpec or None
+        The draft model; None for methods that have none.
     batches, contexts : tuple of int
     precision, draft_precision : str
     assume : "none" or "truncation"
     max_draft_length : int
+    method : str or None
+        What drafting costs like. None: like ``draft`` if one is named, else like the method of the evidence.
+    step_time : str
+        ``doctrine``, ``calibrated`` or ``measured``.
+    backend : str or None
+        Which of a device's calibrations, or the engine of its measured passes.
+    tensor_parallel : int
+        Devices of a kind that share the models.
     """
 
     profiles: tuple[AcceptanceProfile, ...]
     hardware: tuple[HardwareProfile, ...]
     target: ModelSpec
-    draft: ModelSpec
+    draft: ModelSpec | None
     batches: tuple[int, ...]
     contexts: tuple[int, ...]
     precision: str = "bf16"
     draft_precision: str = "bf16"
     assume: Assumption = "none"
     max_draft_length: int = 16
+    method: MethodName | None = None
+    step_time: StepTimeKind = "calibrated"
+    backend: str | None = None
+    tensor_parallel: int = 1
 
     def grids(self) -> list[GridConfig]:
-        """One grid for each target, drafter, method, domain and temperature of the evidence."""
-        return [
-            GridConfig(
-                hardware=self.hardware,
-                target=self.target,
-                draft=self.draft,
-                candidates=draft_candidates(group, assume=self.assume, max_draft_length=self.max_draft_length),
-                batches=self.batches,
-                contexts=self.contexts,
-                precision=self.precision,
-                draft_precision=self.draft_precision,
+        """One grid for each target, drafter, method, domain and temperature of the evidence.
+
+        Raises
+        ------
+        BadInput
+            If a profile cannot be projected, the cost of its method is not modelled, or measured passes are missing.
+        """
+        return [self._grid(group) for group in group_profiles(self.profiles)]
+
+    def _grid(self, group: Sequence[AcceptanceProfile]) -> GridConfig:
+        candidates = draft_candidates(group, assume=self.assume, max_draft_length=self.max_draft_length)
+        method = self.method_of(candidates)
+        return GridConfig(
+            hardware=self.hardware,
+            target=self.target,
+            draft=self.draft if method == "draft_model" else None,
+            candidates=candidates,
+            batches=self.batches,
+            contexts=self.contexts,
+            precision=self.precision,
+            draft_precision=self.draft_precision,
+            method=method,
+            step_time=self.step_time,
+            backend=None if self.step_time == "measured" else self.backend,
+            measured_steps=self._measured(method) if self.step_time == "measured" else (),
+            tensor_parallel=self.tensor_parallel,
+        )
+
+    def method_of(self, candidates: DraftCandidates) -> MethodName:
+        """What drafting costs like: as stated, else the named draft model, else the method of the evidence."""
+        if self.method is not None:
+            return self.method
+        return "draft_model" if self.draft is not None else costs_like(candidates.method)
+
+    def _measured(self, method: MethodName) -> tuple[MeasuredPair, ...]:
+        if method in ("eagle", "mtp", "medusa"):
+            remedy = "use --step-time calibrated, which models it"
+            raise BadInput("measured passes are of whole models", field="method", value=method, remedy=remedy)
+        draft = self.draft if method == "draft_model" else None
+        return tuple(
+            MeasuredPair(
+                target=measured_steps(profile, self.target.name, self.backend),
+                draft=None if draft is None else measured_steps(profile, draft.name, self.backend),
             )
-            for group in group_profiles(self.profiles)
-        ]
+            for profile in self.hardware
+        )

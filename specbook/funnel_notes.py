@@ -8,12 +8,18 @@ from specbook.acceptance.candidates import MEASURED, DraftCandidates
 from specbook.acceptance.library import library_profile
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.funnel_config import FunnelConfig
+from specbook.roofline.calibrations import calibration_label
 from specbook.roofline.model_spec import ModelSpec, precision, same_model
 
-IDEAL = (
+_IDEAL = (
     "step times are an ideal roofline: perfect overlap, no cost per kernel. Measured steps are longer, the drafter's "
     "most of all, so these speedups are mostly too high: use them to discard, and measure before you believe a gain"
 )
+_CALIBRATED = (
+    "step times are calibrated, {sources}. Sampling, scheduling and the server's own time between steps are not in "
+    "them, so a measured gain is mostly smaller still"
+)
+_MEASURED = "step times are measured passes, interpolated between the measured points and never beyond them"
 MEMORY = "memory is counted in full: weights and cache, with nothing set aside for activations or the runtime"
 
 
@@ -38,13 +44,26 @@ def funnel_notes(config: FunnelConfig, candidates: Sequence[DraftCandidates]) ->
     True
     """
     return (
-        IDEAL,
+        _step_time_note(config),
         MEMORY,
         *_identity_notes(config),
         *_pair_notes(config),
         *_assumption_notes(candidates),
         *_hardware_notes(config),
     )
+
+
+def _step_time_note(config: FunnelConfig) -> str:
+    if config.step_time == "doctrine":
+        return _IDEAL
+    if config.step_time == "measured":
+        return _MEASURED
+    names: dict[str, list[str]] = {}
+    for profile in config.hardware:
+        names.setdefault(calibration_label(profile, config.backend), []).append(profile.name)
+    if len(names) == 1:
+        return _CALIBRATED.format(sources=next(iter(names)))
+    return _CALIBRATED.format(sources="; ".join(f"{label} ({', '.join(who)})" for label, who in names.items()))
 
 
 def _assumption_notes(candidates: Sequence[DraftCandidates]) -> list[str]:
@@ -60,9 +79,10 @@ def _assumption_notes(candidates: Sequence[DraftCandidates]) -> list[str]:
 
 def _identity_notes(config: FunnelConfig) -> list[str]:
     """Where the pair that is projected is not the pair that acceptance was measured on."""
+    draft = config.draft
     targets = sorted({p.target for p in config.profiles if p.target and not same_model(p.target, config.target)})
     unnamed = any(profile.target is None for profile in config.profiles)
-    drafters = sorted({text for p in config.profiles if (text := _other_drafter(p, config.draft))})
+    drafters = [] if draft is None else sorted({text for p in config.profiles if (text := _other_drafter(p, draft))})
     return [
         *(
             f"acceptance was measured on {name}, not on {config.target.name}; it belongs to the pair it was measured on"
@@ -70,7 +90,7 @@ def _identity_notes(config: FunnelConfig) -> list[str]:
         ),
         *(["the evidence does not name its target; it belongs to the pair it was measured on"] if unnamed else []),
         *(
-            f"acceptance was measured with {name}; the time of a draft is that of {config.draft.name}"
+            f"acceptance was measured with {name}; the time of a draft is that of {draft.name if draft else ''}"
             for name in drafters
         ),
     ]
@@ -79,13 +99,14 @@ def _identity_notes(config: FunnelConfig) -> list[str]:
 def _pair_notes(config: FunnelConfig) -> list[str]:
     """What is odd about the two models, whatever the evidence."""
     target, draft, notes = config.target, config.draft, []
-    if target.vocab_size != draft.vocab_size:
+    specs = [target] if draft is None else [target, draft]
+    if draft is not None and target.vocab_size != draft.vocab_size:
         notes.append(
             f"{target.name} and {draft.name} have different vocabularies, so one cannot verify the other as it is"
         )
-    if draft.n_parameters >= target.n_parameters:
+    if draft is not None and draft.n_parameters >= target.n_parameters:
         notes.append(f"{draft.name} is not smaller than {target.name}")
-    for spec in (target, draft):
+    for spec in specs:
         if spec.max_context is not None and max(config.contexts) > spec.max_context:
             notes.append(f"{spec.name} was made for {spec.max_context:,} tokens; longer contexts are arithmetic only")
     return notes
@@ -102,7 +123,8 @@ def _other_drafter(profile: AcceptanceProfile, draft: ModelSpec) -> str | None:
 
 def _hardware_notes(config: FunnelConfig) -> list[str]:
     unknown = [profile.name for profile in config.hardware if profile.step_overhead_s is None]
-    notes = [f"no launch overhead is known, so none is counted, on {', '.join(unknown)}"] if unknown else []
+    ideal = config.step_time == "doctrine"
+    notes = [f"no launch overhead is known, so none is counted, on {', '.join(unknown)}"] if unknown and ideal else []
     arithmetic = {precision(name).arithmetic for name in (config.precision, config.draft_precision)}
     without = [profile.name for profile in config.hardware if profile.peak_flops_per_s.fp8 is None]
     if "fp8" in arithmetic and without:

@@ -175,7 +175,8 @@ def show_ranking(result: FunnelResult, top: int) -> None:
     config = result.config
     device = config.hardware[0]
     title = (
-        f"{device.device}: {config.target.name} {config.precision} with {config.draft.name} {config.draft_precision}"
+        f"{device.device}: {config.target.name} {config.precision} with {result.grids[0].drafter_name} "
+        f"{config.draft_precision}, {config.step_time} step times"
     )
     width = open_console().width
     left_out = (_ONLY_WIDE if width < _MEDIUM else set()) | (_ONLY_MEDIUM if width < _NARROW else set())

@@ -131,11 +131,22 @@ def _fastest_shapes(grid: GridConfig) -> tuple[dict[str, Any], dict[str, Any], F
         }
 
     none = np.zeros((n_hardware, 1, n_batches, n_contexts), dtype=np.int64)
-    return row(none), row(choice), _best_speedups(grid, times.speedup)
+    return row(none), row(choice), best_speedups(grid, times.speedup)
 
 
-def _best_speedups(grid: GridConfig, speedup: Floats) -> Floats:
-    """Highest speedup of any draft with low, middle and high tokens."""
+def best_speedups(grid: GridConfig, speedup: Floats) -> Floats:
+    """Highest speedup of any draft with the low end of its interval of tokens, as it is, and with the high end.
+
+    Parameters
+    ----------
+    grid : GridConfig
+    speedup : (n_hardware, n_drafts, n_batches, n_contexts) ndarray of float64
+
+    Returns
+    -------
+    (3, n_hardware, n_batches, n_contexts) ndarray of float64
+        1 where there is no draft; NaN at the ends where the evidence has no interval.
+    """
     drafts = speedup[:, 1:]
     if drafts.shape[1] == 0:
         return np.ones((3, speedup.shape[0], *speedup.shape[2:]))

@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from specbook.checks import Floats
+from specbook.roofline.contest import best_speedups
 from specbook.roofline.grid import GridConfig, evaluate_grid
 from specbook.roofline.speedup import best_draft_length, break_even_batch
 
@@ -90,8 +92,9 @@ def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
         One row a hardware and context: ``first_paying_batch`` (null if none pays); ``break_even_batch``, the batch
         from which on none pays (null where speculation still pays at ``max_batch``, 1 where it never pays);
         ``n_paying_batches``, fewer than lie between the two if the region has gaps; ``largest_fitting_batch``, 0 if
-        not even one sequence fits; ``max_batch, best_draft_length_at_batch_1, speedup_at_batch_1``; and where
-        acceptance was measured.
+        not even one sequence fits; ``max_batch, best_draft_length_at_batch_1, speedup_at_batch_1``; where acceptance
+        was measured; and ``break_even_batch_low`` and ``_high`` from the ends of its 95 % interval, null as above, and
+        both null where ``has_interval`` is false.
 
     Raises
     ------
@@ -114,7 +117,8 @@ def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
         raise ValueError("candidates must hold a draft length of at least 1")
     arrays = evaluate_grid(dense)
     speedups = np.broadcast_to(arrays.speedup, dense.shape)
-    drafting = speedups[:, lengths > 0].max(axis=1)  # (n_hardware, n_batches, n_contexts)
+    low, drafting, high = best_speedups(dense, speedups)  # each (n_hardware, n_batches, n_contexts)
+    has_interval = not (np.isnan(low).any() or np.isnan(high).any())
     fits = np.broadcast_to(arrays.fits_memory, dense.shape)[:, lengths > 0].any(axis=1)
     pays = drafting > 1.0
     names = [profile.name for profile in config.hardware]
@@ -128,12 +132,22 @@ def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
         "max_batch": np.full(len(names) * len(config.contexts), max_batch, dtype=np.int64),
         "best_draft_length_at_batch_1": best_draft_length(speedups[:, :, 0], lengths, axis=1).ravel(),
         "speedup_at_batch_1": speedups[:, :, 0].max(axis=1).ravel(),
+        "break_even_batch_low": _edge(low, dense.batches, has_interval),
+        "break_even_batch_high": _edge(high, dense.batches, has_interval),
+        "has_interval": np.full(len(names) * len(config.contexts), has_interval),
     }
     frame = pl.DataFrame(_evidence_columns(config, columns["context"].size) | columns)
+    edges = ("break_even_batch", "break_even_batch_low", "break_even_batch_high")
     return frame.with_columns(
         pl.when(pl.col("first_paying_batch") > 0).then("first_paying_batch"),
-        pl.when(pl.col("break_even_batch").is_finite()).then("break_even_batch").cast(pl.Int64),
+        *(pl.when(pl.col(edge).is_finite()).then(edge).cast(pl.Int64) for edge in edges),
     )
+
+
+def _edge(speedups: Floats, batches: tuple[int, ...], known: bool) -> Floats:
+    """Break-even batch by device and context; infinity where nothing is known."""
+    edge = break_even_batch(np.nan_to_num(speedups), batches, axis=1).ravel()
+    return edge if known else np.full_like(edge, np.inf)
 
 
 def _evidence_columns(config: GridConfig, n_rows: int) -> dict[str, pl.Series]:

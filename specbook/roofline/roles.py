@@ -19,7 +19,7 @@ def role_choices(
 
     Single-stream latency is the least time per token at the smallest batch. Balanced is the point of the greatest
     power, throughput over time per token, over all batches: beyond it, latency rises faster than throughput. The
-    fallback is the least time per token at the largest batch that fits, where not to speculate often wins.
+    fallback is the greatest throughput of all that fit, whatever the latency; not to speculate may win it.
 
     Parameters
     ----------
@@ -43,19 +43,17 @@ def role_choices(
 
     Examples
     --------
-    >>> tpot, batch = np.array([[1.0, 1.1, 8.0]]), np.array([[1, 4, 16]])
+    >>> tpot, batch = np.array([[1.0, 1.1, 8.0]]), np.array([[1, 4, 64]])
     >>> [int(index[0]) for index in role_choices(tpot, batch / tpot, tpot > 0, batch)]
     [0, 1, 2]
     """
-    size = np.where(candidates, batch, 0)
     smallest = candidates & (batch == np.where(candidates, batch, batch.max(initial=0)).min(axis=1, keepdims=True))
-    largest = candidates & (size == size.max(axis=1, keepdims=True))
-    power = np.where(candidates, throughput_tokens_per_s / tpot_s, -np.inf)
-    choices = (_least(tpot_s, smallest), power.argmax(axis=1), _least(tpot_s, largest))
+    power = _greatest(throughput_tokens_per_s / tpot_s, candidates)
+    choices = (_greatest(-tpot_s, smallest), power, _greatest(throughput_tokens_per_s, candidates))
     nothing = ~candidates.any(axis=1)
     single, balanced, fallback = (np.where(nothing, -1, choice) for choice in choices)
     return single, balanced, fallback
 
 
-def _least(tpot_s: Floats, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
-    return np.asarray(np.where(allowed, tpot_s, np.inf).argmin(axis=1))
+def _greatest(values: Floats, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    return np.asarray(np.where(allowed, values, -np.inf).argmax(axis=1))

@@ -89,6 +89,7 @@ def test_break_even_columns_and_best_at_batch_one():
     assert table.columns == [
         *EVIDENCE, "hardware", "context", "first_paying_batch", "break_even_batch", "n_paying_batches",
         "largest_fitting_batch", "max_batch", "best_draft_length_at_batch_1", "speedup_at_batch_1",
+        "break_even_batch_low", "break_even_batch_high", "has_interval",
     ]  # fmt: skip
     assert table["hardware"].to_list() == ["l4", "l4", "h100-sxm5", "h100-sxm5"]
     assert table["context"].to_list() == [128, 4096, 128, 4096]

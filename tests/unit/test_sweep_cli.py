@@ -1,0 +1,109 @@
+"""``specbook sweep``, and the choices of step time and method that it shares with ``project``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from specbook.roofline.grid import COLUMNS
+from specbook.roofline.roles import ROLES
+
+EVIDENCE = ("--acceptance", "spec-bench-sps-vicuna-7b-math")
+MODELS = ("--target", "Vicuna-7B-v1.3", "--draft", "Llama-68M")
+SMALL = ("--batch", "1,4,16", "--context", "512,2048", "--assume", "truncation")
+
+
+def _sweep(out: Path, *arguments: object) -> tuple[object, ...]:
+    return ("sweep", *EVIDENCE, *MODELS, *SMALL, "--out", out, *arguments)
+
+
+def test_sweep_writes_its_folder(cli, tmp_path: Path):
+    outcome = cli(*_sweep(tmp_path / "s", "--hardware", "h100-sxm5", "--hardware", "l4"))
+    assert outcome.code == 0
+    names = sorted(path.name for path in (tmp_path / "s").iterdir())
+    assert names == ["break_even.parquet", "front.parquet", "paying_context.parquet", "summary.json", "top.parquet"]
+    assert pl.read_parquet(tmp_path / "s" / "front.parquet").columns == list(COLUMNS)
+    assert all(role in outcome.out for role in ROLES)
+    assert "step times are calibrated" in outcome.err
+
+
+def test_sweep_json_is_the_summary(cli, tmp_path: Path):
+    outcome = cli(*_sweep(tmp_path / "s", "--hardware", "l4", "--precision", "bf16,int4", "--json"))
+    document = json.loads(outcome.out)
+    written = json.loads((tmp_path / "s" / "summary.json").read_text(encoding="utf-8"))
+    assert document == {**written, "out": str(tmp_path / "s")}
+    assert document["n_configurations"] == 2 * 11 * 3 * 2
+    assert {row["precision"] for row in document["top"]} == {"bf16", "int4"}
+    assert all(row["speedup_low"] <= row["speedup"] <= row["speedup_high"] for row in document["top"])
+
+
+def test_sweep_of_the_whole_catalogue_prints_one_context_of_roles(cli, tmp_path: Path):
+    outcome = cli(*_sweep(tmp_path / "s"))
+    assert outcome.code == 0
+    roles = outcome.out[: outcome.out.index("where some draft pays")]
+    assert "2,048" not in roles.replace("512", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (("--target", "Vicuna-7B-v1.3"), ("Vicuna-7B-v1.3 bf16", "swept twice")),
+        (("--precision", "bf16,fp3"), ("precision = 'fp3'",)),
+        (("--batch", "0"), ("--batch", "whole numbers")),
+        (("--step-time", "measured"), ("no measured passes", "l4")),
+        (("--backend", "fast"), ("backend = 'fast'", "no such calibration", "none")),
+    ],
+)
+def test_sweep_bad_input_is_one_line(cli, tmp_path: Path, arguments: tuple[str, ...], parts: tuple[str, ...]):
+    outcome = cli(*_sweep(tmp_path / "s", "--hardware", "l4", *arguments))
+    assert outcome.code == 2
+    assert len(outcome.err.splitlines()) == 1
+    assert all(part in outcome.err for part in parts)
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(("name", "kind"), [("doctrine", "doctrine"), ("calibrated", "calibrated")])
+def test_project_step_time_is_repeated_by_every_row(cli, tmp_path: Path, name: str, kind: str):
+    out = tmp_path / "t.parquet"
+    arguments = ("project", *EVIDENCE, *MODELS, *SMALL, "--hardware", "l4", "--step-time", name, "--out", out)
+    assert cli(*arguments).code == 0
+    table = pl.read_parquet(out)
+    assert table["step_time_kind"].unique().to_list() == [kind]
+    source = {"doctrine": "ideal bound", "calibrated": "assumed: overheads of five data-centre GPUs"}[kind]
+    assert table["step_time_source"].unique().to_list() == [source]
+
+
+def test_project_calibrated_gains_less_than_the_ideal(cli, tmp_path: Path):
+    gains = {}
+    for name in ("doctrine", "calibrated"):
+        out = tmp_path / f"{name}.parquet"
+        arguments = ("project", "--acceptance", "spec-bench-sps-vicuna-7b-math", "--target", "Llama-3.1-8B")
+        models = ("--draft", "Llama-3.2-1B", "--hardware", "h100-sxm5", "--batch", "1", "--context", "512")
+        outcome = cli(*arguments, *models, "--step-time", name, "--out", out, "--assume", "truncation")
+        if outcome.code:
+            pytest.fail(outcome.err)
+        gains[name] = pl.read_parquet(out)["speedup"].max()
+    assert gains["calibrated"] < gains["doctrine"]
+
+
+def test_project_without_a_draft_model_costs_what_the_evidence_measured(cli, tmp_path: Path):
+    out = tmp_path / "t.parquet"
+    arguments = ("project", "--acceptance", "vllm-48892-mtp-k8", "--target", "Llama-3.1-8B", "--hardware", "h100-sxm5")
+    assert cli(*arguments, "--out", out).code == 0
+    table = pl.read_parquet(out)
+    assert table["drafter"].unique().to_list() == ["mtp"]
+    assert cli(*arguments, "--method", "draft_model", "--out", out).code == 2
+
+
+def test_project_shared_by_devices_is_faster(cli, tmp_path: Path):
+    out, times = tmp_path / "t.parquet", []
+    for devices in ("1", "4"):
+        arguments = ("project", *EVIDENCE, *MODELS, *SMALL, "--hardware", "h100-sxm5", "--tensor-parallel", devices)
+        assert cli(*arguments, "--out", out).code == 0
+        table = pl.read_parquet(out)
+        assert table["n_devices"].unique().to_list() == [int(devices)]
+        times.append(table["baseline_tpot_s"].min())
+    assert times[1] < times[0]
