@@ -196,7 +196,9 @@ def dynamic_from_replay(confidence: ArrayLike, accepted: ArrayLike, thresholds: 
 
     Notes
     -----
-    .. math:: D' = \max\{i : \min_{j \le i} c_j \ge t\}, \qquad A' = \min(A, D')
+    With the confidence :math:`s_j` and the threshold t:
+
+    .. math:: D' = \max\{i : \min_{j \le i} s_j \ge t\}, \qquad A' = \min(A, D')
 
     References
     ----------
@@ -255,13 +257,13 @@ def dynamic_from_probabilities(
 
     Notes
     -----
-    .. math:: P(D \ge i) = \prod_{j \le i} c_j, \qquad E = 1 + \sum_i \prod_{j \le i} c'_j \alpha_j
+    .. math:: P(D \ge i) = \prod_{j \le i} \gamma_j, \qquad E = 1 + \sum_i \prod_{j \le i} \gamma'_j \alpha_j
 
-    with :math:`c'` the probability of going on where all was accepted, :math:`c' = c` by assumption.
+    with :math:`\gamma'` the probability of going on where all was accepted, :math:`\gamma' = \gamma` by assumption.
 
     References
     ----------
-    leviathan2023 for a fixed length, where every c is 1.
+    leviathan2023 for a fixed length, where every γ is 1.
 
     Examples
     --------

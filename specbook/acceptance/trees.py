@@ -105,7 +105,7 @@ def sibling_acceptance(rank_acceptance: ArrayLike) -> Floats:
 
     Notes
     -----
-    .. math:: q_r = a_r \prod_{s < r} (1 - a_s)
+    .. math:: \pi_r = a_r \prod_{s < r} (1 - a_s)
 
     References
     ----------
