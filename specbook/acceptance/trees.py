@@ -254,7 +254,7 @@ def accepted_depth_distribution(
     [0.2  0.32 0.48]
     """
     reached = depth_acceptance(parents, rank_acceptance, repeat_last_depth=repeat_last_depth)
-    return np.concatenate([[1.0], reached]) - np.concatenate([reached, [0.0]])
+    return np.asarray(np.concatenate([[1.0], reached]) - np.concatenate([reached, [0.0]]))
 
 
 def assumed_rank_acceptance(conditional_acceptance: ArrayLike, n_ranks: int, assumption: RankAssumption) -> Floats:
