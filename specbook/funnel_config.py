@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specbook.acceptance.candidates import Assumption, DraftCandidates, draft_candidates, group_profiles
+from specbook.acceptance.candidates import Assumption, DraftCandidates, group_profiles
+from specbook.acceptance.choices import drafts_of
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.checks import BadInput
 from specbook.hardware.profile import HardwareProfile
@@ -67,7 +68,7 @@ class FunnelConfig:
         return [self._grid(group) for group in group_profiles(self.profiles)]
 
     def _grid(self, group: Sequence[AcceptanceProfile]) -> GridConfig:
-        candidates = draft_candidates(group, assume=self.assume, max_draft_length=self.max_draft_length)
+        candidates = drafts_of(group, assume=self.assume, max_draft_length=self.max_draft_length)
         method = self.method_of(candidates)
         return GridConfig(
             hardware=self.hardware,

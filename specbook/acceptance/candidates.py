@@ -15,9 +15,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from specbook.acceptance.dynamic import DynamicDraft
+from specbook.acceptance.dynamic_cost import batch_pass_probability
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.acceptance.yields import marginal_from_conditional, tokens_for_draft_length
-from specbook.checks import BadInput, check_counts, check_finite
+from specbook.checks import BadInput, Floats, check_counts, check_finite
 
 Assumption = Literal["none", "truncation"]
 MEASURED = "measured"
@@ -46,6 +48,8 @@ class DraftCandidates:
         Drafted tokens of each, where some are trees; None for chains, which draft K.
     token_intervals : tuple of (float, float) or None
         95 % intervals of ``expected_tokens`` from prompts drawn again; None where the evidence has none.
+    dynamic : tuple of DynamicDraft or None
+        How long drafts were, where a cut decided it; None for those of a fixed shape.
     target, drafter, method, domain : str or None
     temperature : float or None
         As the profiles name them.
@@ -61,6 +65,7 @@ class DraftCandidates:
     assumptions: tuple[str, ...]
     n_nodes: tuple[int, ...] | None = None
     token_intervals: tuple[TokenInterval | None, ...] | None = None
+    dynamic: tuple[DynamicDraft | None, ...] | None = None
     target: str | None = None
     drafter: str | None = None
     method: str | None = None
@@ -74,8 +79,9 @@ class DraftCandidates:
             raise ValueError(f"draft_lengths must rise from 0; got {self.draft_lengths}")
         if self.n_nodes is not None:
             _check_nodes(lengths, check_counts("n_nodes", self.n_nodes))
-        if self.token_intervals is not None and len(self.token_intervals) != lengths.size:
-            raise ValueError("token_intervals must be as long as draft_lengths")
+        for name in ("token_intervals", "dynamic"):
+            if getattr(self, name) is not None and len(getattr(self, name)) != lengths.size:
+                raise ValueError(f"{name} must be as long as draft_lengths")
         if tokens.shape != lengths.shape or len(self.assumptions) != lengths.size:
             raise ValueError("draft_lengths, expected_tokens and assumptions must be equally long")
         if np.any(tokens < 1.0) or np.any(tokens > lengths + 1.0 + 1e-9) or tokens[0] != 1.0:
@@ -85,6 +91,26 @@ class DraftCandidates:
     def drafted_tokens(self) -> tuple[int, ...]:
         """Tokens that each choice drafts: K of a chain, the nodes of a tree."""
         return self.draft_lengths if self.n_nodes is None else self.n_nodes
+
+    @property
+    def verified_drafts(self) -> tuple[float, ...]:
+        """Drafted tokens that a pass verifies in the mean: all of a fixed shape, fewer where a cut decides."""
+        drafts = self.dynamic or (None,) * len(self.draft_lengths)
+        return tuple(
+            float(whole) if draft is None else draft.expected_drafted_tokens
+            for whole, draft in zip(self.drafted_tokens, drafts, strict=True)
+        )
+
+    def draft_passes(self, batches: Sequence[int]) -> Floats:
+        """Draft passes of a round, (n_drafts, n_batches): with a cut, a batch drafts until its last sequence is cut."""
+        drafts = self.dynamic or (None,) * len(self.draft_lengths)
+        rows = [
+            np.full(len(batches), float(length))
+            if draft is None
+            else np.array([batch_pass_probability(draft, batch).sum() for batch in batches])
+            for length, draft in zip(self.draft_lengths, drafts, strict=True)
+        ]
+        return np.stack(rows)
 
     @property
     def intervals(self) -> tuple[TokenInterval | None, ...]:

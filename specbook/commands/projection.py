@@ -196,6 +196,7 @@ def funnel_config(
     """
     from specbook.funnel_config import FunnelConfig
     from specbook.hardware.profile import catalogue_names, load_hardware
+    from specbook.roofline.drafting import costs_like
     from specbook.roofline.model_spec import model
     from specbook.roofline.model_spec import precision as weight_format
 
@@ -215,7 +216,7 @@ def funnel_config(
         contexts=integers(axes[1], "--context", 2**24),
         precision=precision.casefold(),
         draft_precision=draft_precision.casefold(),
-        method=None if method is MethodChoice.evidence else method.value,
+        method=None if method is MethodChoice.evidence else costs_like(method.value),
         **choices,
     )
 

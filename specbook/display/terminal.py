@@ -210,7 +210,7 @@ def _ranking_cells(row: Mapping[str, Any], first: bool) -> dict[str, str]:
         ">context": f"{row['context']:,}" if first else "",
         ">batch": str(row["batch"]) if first else "",
         ">rank": "–" if row["rank"] is None else str(row["rank"]),
-        ">K": str(row["draft_length"]),
+        ">K": _draft(row),
         ">tokens/round": f"{row['expected_tokens']:.2f}",
         ">speedup": f"{row['speedup']:.2f}",
         ">ms/token": f"{1e3 * row['tpot_s']:.2f}",
@@ -219,6 +219,12 @@ def _ranking_cells(row: Mapping[str, Any], first: bool) -> dict[str, str]:
         "bound by": row["regime"],
         "verdict": _verdict(row),
     }
+
+
+def _draft(row: Mapping[str, Any]) -> str:
+    """K of a chain; depth and nodes of a tree."""
+    nodes = row["tree_nodes"]
+    return str(row["draft_length"]) if nodes is None else f"{row['draft_length']}, {nodes} nodes"
 
 
 def _verdict(row: Mapping[str, Any]) -> str:

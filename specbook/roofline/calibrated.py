@@ -315,6 +315,11 @@ class CalibratedRoofline:
         """Seconds of one forward pass, broadcast over the arguments."""
         return calibrated_seconds(tokens, batch, context, self.cost, self.rates, xp)
 
+    @property
+    def overhead_s(self) -> Any:
+        """What a pass costs once, whatever it computes."""
+        return self.rates.step_overhead_s
+
     def is_compute_bound(self, tokens: Any, batch: Any, context: Any) -> Any:
         """Where all arithmetic of the pass would take longer than all its memory traffic."""
         pairs = [

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specbook.checks import Floats
-from specbook.roofline.grid import GridConfig, axis, drafting_pair
+from specbook.roofline.grid import GridConfig, axis, draft_axes, drafting_pair
 from specbook.roofline.speedup import kv_bytes, memory_bytes, round_times
 
 
@@ -105,11 +105,11 @@ def _check_alike(grids: Sequence[GridConfig]) -> None:
 
 def _fastest_shapes(grid: GridConfig) -> tuple[dict[str, Any], dict[str, Any], Floats]:
     """Not speculating, and the fastest draft, each by device, batch and context; and the best speedups of three."""
-    lengths, nodes = grid.candidates.draft_lengths, grid.candidates.drafted_tokens
-    depth, tokens = axis(lengths, 1), axis(grid.candidates.expected_tokens, 1)
+    lengths, tokens = grid.candidates.draft_lengths, axis(grid.candidates.expected_tokens, 1)
+    depth, n_nodes = draft_axes(grid)
     batch, context = axis(grid.batches, 2), axis(grid.contexts, 3)
     pair = drafting_pair(grid)
-    times = round_times(depth, axis(nodes, 1), batch, context, tokens, pair)
+    times = round_times(depth, n_nodes, batch, context, tokens, pair)
     memory = axis([profile.memory_bytes.value for profile in grid.hardware], 0)
     n_hardware, _, n_batches, n_contexts = grid.shape
     whole = (n_hardware, len(lengths), n_batches, n_contexts)

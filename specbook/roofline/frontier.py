@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from specbook.checks import Floats
 from specbook.roofline.contest import best_speedups
 from specbook.roofline.grid import GridConfig, evaluate_grid
-from specbook.roofline.speedup import best_draft_length, break_even_batch
+from specbook.roofline.speedup import break_even_batch
+
+Ints = NDArray[np.int64]
 
 # The draft lengths of one cell compete with each other; nothing else does.
 EVIDENCE = ("measured_target", "measured_drafter", "method", "domain", "temperature")
@@ -130,7 +133,7 @@ def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
         "n_paying_batches": pays.sum(axis=1).ravel(),
         "largest_fitting_batch": fits.sum(axis=1).ravel(),
         "max_batch": np.full(len(names) * len(config.contexts), max_batch, dtype=np.int64),
-        "best_draft_length_at_batch_1": best_draft_length(speedups[:, :, 0], lengths, axis=1).ravel(),
+        "best_draft_length_at_batch_1": _fastest(speedups[:, :, 0], lengths).ravel(),
         "speedup_at_batch_1": speedups[:, :, 0].max(axis=1).ravel(),
         "break_even_batch_low": _edge(low, dense.batches, has_interval),
         "break_even_batch_high": _edge(high, dense.batches, has_interval),
@@ -142,6 +145,11 @@ def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
         pl.when(pl.col("first_paying_batch") > 0).then("first_paying_batch"),
         *(pl.when(pl.col(edge).is_finite()).then(edge).cast(pl.Int64) for edge in edges),
     )
+
+
+def _fastest(speedups: Floats, lengths: Ints) -> Ints:
+    """Draft length, or depth of the tree, with the highest speedup along axis 1; the first on a tie."""
+    return np.asarray(lengths[speedups.argmax(axis=1)])
 
 
 def _edge(speedups: Floats, batches: tuple[int, ...], known: bool) -> Floats:
@@ -183,7 +191,7 @@ def bypass_region(config: GridConfig) -> pl.DataFrame:
     False
     """
     speedups = np.broadcast_to(evaluate_grid(config).speedup, config.shape)
-    best = best_draft_length(speedups, config.candidates.draft_lengths, axis=1)
+    best = _fastest(speedups, np.asarray(config.candidates.draft_lengths))
     n_hardware, _, n_batches, n_contexts = config.shape
     names = [profile.name for profile in config.hardware]
     return pl.DataFrame(

@@ -142,12 +142,27 @@ def axis(values: Any, position: int) -> Floats:
     return np.asarray(values, dtype=np.float64).reshape(shape)
 
 
+def draft_axes(config: GridConfig) -> tuple[Floats, Floats]:
+    """Draft passes and drafted tokens of each draft, (1, n_drafts, n_batches or 1, 1).
+
+    Examples
+    --------
+    >>> [values.ravel().tolist() for values in draft_axes(example_grid())]
+    [[0.0, 1.0, 2.0, 4.0], [0.0, 1.0, 2.0, 4.0]]
+    """
+    candidates = config.candidates
+    if candidates.dynamic is None:
+        return axis(candidates.draft_lengths, 1), axis(candidates.drafted_tokens, 1)
+    return candidates.draft_passes(config.batches)[None, :, :, None], axis(candidates.verified_drafts, 1)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _PerDevice:
     """Step times of several devices, side by side along the first axis."""
 
     steps: tuple[StepTime, ...]
     kind: str = "measured"
+    overhead_s: float = 0.0
 
     def __call__(self, tokens: Any, batch: Any, context: Any, xp: Any = np) -> Any:
         return np.concatenate([np.atleast_1d(step(tokens, batch, context, xp)) for step in self.steps])
@@ -227,7 +242,7 @@ def evaluate_grid(config: GridConfig) -> GridArrays:
     >>> np.broadcast_to(arrays.speedup, example_grid().shape)[0, 0].tolist()  # K = 0 changes nothing
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    depth, n_nodes = axis(config.candidates.draft_lengths, 1), axis(config.candidates.drafted_tokens, 1)
+    depth, n_nodes = draft_axes(config)
     tokens = axis(config.candidates.expected_tokens, 1)
     batch, context = axis(config.batches, 2), axis(config.contexts, 3)
     pair = drafting_pair(config)

@@ -132,7 +132,7 @@ def step_cost(
 
     References
     ----------
-    scalingbook; deepseekv2 for latent attention
+    scalingbook; deepseek2024 for latent attention
 
     Examples
     --------

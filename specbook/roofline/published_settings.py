@@ -122,6 +122,11 @@ class Windowed:
     def __post_init__(self) -> None:
         check_positive("window", self.window)
 
+    @property
+    def overhead_s(self) -> Any:
+        """What a pass costs once, whatever it computes."""
+        return self.step.overhead_s
+
     def __call__(self, tokens: Any, batch: Any, context: Any, xp: Any = np) -> Any:
         """Seconds of one forward pass over what the window holds."""
         return self.step(tokens, batch, xp.minimum(context, self.window), xp)

@@ -24,6 +24,10 @@ class StepTime(Protocol):
     def kind(self) -> str:
         """``doctrine``, ``calibrated`` or ``measured``; the output repeats it."""
 
+    @property
+    def overhead_s(self) -> Any:
+        """What a pass costs once, whatever it computes; 0 where nobody can tell."""
+
     def __call__(self, tokens: Any, batch: Any, context: Any, xp: Any = np) -> Any:
         """Return seconds, broadcast over the arguments; ``xp`` as in :func:`step_seconds`."""
 
@@ -189,6 +193,11 @@ class DoctrineRoofline:
     def __call__(self, tokens: Any, batch: Any, context: Any, xp: Any = np) -> Any:
         """Seconds of one forward pass, broadcast over the arguments."""
         return step_seconds(tokens, batch, context, self.cost, self.device, xp)
+
+    @property
+    def overhead_s(self) -> Any:
+        """What a pass costs once, whatever it computes."""
+        return self.device.overhead_s
 
     def is_compute_bound(self, tokens: Any, batch: Any, context: Any) -> Any:
         """Where arithmetic takes longer than memory traffic."""

@@ -124,7 +124,7 @@ def _regimes(contest: Contest, at: tuple[Any, ...]) -> pl.Series:
     found = np.zeros(method.size, dtype=np.uint32)
     batches, contexts = axis(first.batches, 2), axis(first.contexts, 3)
     for row, grid in enumerate([first, *contest.grids]):
-        n_nodes = np.asarray(grid.candidates.drafted_tokens, dtype=np.float64)[contest.shape_index[row]]
+        n_nodes = np.asarray(grid.candidates.verified_drafts, dtype=np.float64)[contest.shape_index[row]]
         where = method == row
         bound = is_compute_bound(drafting_pair(grid), n_nodes[:, None], batches, contexts)
         if bound is None:

@@ -36,6 +36,7 @@ class Recorder:
 
     asked: list[tuple[Any, ...]]
     kind: str = "measured"
+    overhead_s: float = 0.0
 
     def __call__(self, tokens: Any, batch: Any, context: Any, xp: Any = np) -> Any:
         del xp
