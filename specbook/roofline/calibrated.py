@@ -148,11 +148,11 @@ def kv_passes(tokens: Any, rows_per_kv_pass: Any, xp: Any = np) -> Any:
     return xp.ceil(tokens / rows_per_kv_pass)
 
 
-def _attention_times(tokens: Any, batch: Any, context: Any, cost: StepCost, rates: CalibratedRates, xp: Any) -> Any:
+def _attention_times(tokens: Any, batch: Any, cost: StepCost, rates: CalibratedRates, xp: Any) -> tuple[Any, Any]:
+    """What memory and arithmetic would each take alone, for each token of context."""
     reads = kv_passes(tokens, rates.rows_per_kv_pass, xp) * batch
-    memory_s = context * (reads * (cost.kv_bytes_per_token / rates.attention_bandwidth_bytes_per_s))
-    rows = tokens * batch
-    arithmetic_s = context * (rows * (cost.attention_flops_per_token_and_context / rates.attention_flops_per_s))
+    memory_s = reads * (cost.kv_bytes_per_token / rates.attention_bandwidth_bytes_per_s)
+    arithmetic_s = tokens * batch * (cost.attention_flops_per_token_and_context / rates.attention_flops_per_s)
     return memory_s, arithmetic_s
 
 
@@ -186,8 +186,7 @@ def attention_seconds(
     aiconfigurator
     """
     launches = cost.n_layers * (rates.attention_launch_s + rates.attention_per_sequence_s * batch)
-    memory_s, arithmetic_s = _attention_times(tokens, batch, context, cost, rates, xp)
-    return launches + xp.maximum(memory_s, arithmetic_s)
+    return launches + context * xp.maximum(*_attention_times(tokens, batch, cost, rates, xp))
 
 
 def communication_seconds(rows: Any, cost: StepCost, rates: CalibratedRates) -> Any:
@@ -326,9 +325,8 @@ class CalibratedRoofline:
             [each.count * seconds for seconds in _product_times(batch * tokens, each, self.rates, np)]
             for each in self.cost.products
         ]
-        memory_s, arithmetic_s = _attention_times(tokens, batch, context, self.cost, self.rates, np)
-        rows_s = sum(pair[0] - pair[1] for pair in pairs)
-        return arithmetic_s - memory_s > rows_s
+        memory_s, arithmetic_s = _attention_times(tokens, batch, self.cost, self.rates, np)
+        return context * (arithmetic_s - memory_s) > sum(pair[0] - pair[1] for pair in pairs)
 
 
 def example_rates() -> CalibratedRates:

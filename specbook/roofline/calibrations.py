@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import lru_cache
 
 import numpy as np
 
@@ -56,22 +57,27 @@ def assumed_calibration(profile: HardwareProfile) -> Calibration:
     >>> assumed_calibration(catalogue_device("l4")).layer_overhead_s
     1.8e-05
     """
-    sustained = profile.sustained_bandwidth_bytes_per_s.value
     peaks = profile.peak_flops_per_s
+    rates = tuple((name, profile.flops_per_s(name)) for name in ARITHMETICS if getattr(peaks, name) is not None)
+    return _assumed(profile.sustained_bandwidth_bytes_per_s.value, rates, profile.flops_per_s("fp16"))
+
+
+@lru_cache(maxsize=256)
+def _assumed(
+    bandwidth_bytes_per_s: float, rates: tuple[tuple[Arithmetic, float], ...], attention_flops_per_s: float
+) -> Calibration:
     products: dict[Arithmetic, ProductCalibration] = {}
-    for name in ARITHMETICS:
-        if getattr(peaks, name) is not None:
-            rate = 0.8 * profile.flops_per_s(name)
-            products[name] = ProductCalibration(
-                launch_s=4e-6, bandwidth_bytes_per_s=sustained, flops_per_s=rate, norm=2.5
-            )
+    for name, rate in rates:
+        products[name] = ProductCalibration(
+            launch_s=4e-6, bandwidth_bytes_per_s=bandwidth_bytes_per_s, flops_per_s=0.8 * rate, norm=2.5
+        )
     return Calibration(
         evidence="catalogue",
         source=ASSUMED,
         products=products,
         layer_overhead_s=1.8e-5,
-        attention_bandwidth_bytes_per_s=sustained,
-        attention_flops_per_s=0.8 * profile.flops_per_s("fp16"),
+        attention_bandwidth_bytes_per_s=bandwidth_bytes_per_s,
+        attention_flops_per_s=0.8 * attention_flops_per_s,
         link_latency_s=8e-6,
     )
 

@@ -83,8 +83,10 @@ class SequentialDrafter:
 
     def seconds(self, depth: Any, n_nodes: Any, batch: Any, context: Any, xp: Any = np) -> Any:
         """Seconds of ``depth`` passes over a level of the tree each; a chain has one node a level."""
-        width = n_nodes / xp.maximum(depth, 1.0)
-        return depth * self.step(xp.maximum(width, 1.0), batch, context, xp)
+        width = xp.maximum(n_nodes / xp.maximum(depth, 1.0), 1.0)
+        if isinstance(width, np.ndarray) and np.all(width == 1.0):
+            width = 1.0  # chains share one pass, whatever their length: evaluated once
+        return depth * self.step(width, batch, context, xp)
 
     def verify_width(self, n_nodes: Any) -> Any:
         """One position for each node and one for the bonus token."""

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from specbook.roofline.model_spec import model
 from tests.benchmarks.engine_rows import engine_rows
 from tests.benchmarks.parity_rows import parity_rows
 from tests.benchmarks.smollm_rows import smollm_rows
+from tests.benchmarks.sweep_rows import doctrine_space, sweep_rows
 from tests.browser.chromium import browser, open_page, served
 from tests.browser.test_explorer_page import FIND, PAGE
 
@@ -82,11 +85,18 @@ def doctrine_grid() -> GridConfig:
 
 
 def grid_rows() -> Iterator[Row]:
-    """Yield the doctrine's grid: arrays alone, and as a table."""
+    """Yield the doctrine's grid by each kind of step time: arrays alone, and as a table."""
     grid = doctrine_grid()
     size = f"{np.prod(grid.shape):,} configurations"
-    yield f"grid of {size}: arrays", "", f"{median_ms(lambda: evaluate_grid(grid)):.1f} ms"
-    yield f"grid of {size}: table with regime and viable", "≤ 20 ms", f"{median_ms(lambda: project(grid)):.1f} ms"
+    for kind in ("doctrine", "calibrated"):
+        config = replace(grid, step_time=kind)
+        arrays, table = median_ms(partial(evaluate_grid, config)), median_ms(partial(project, config))
+        yield f"{kind} grid of {size}: arrays", "", f"{arrays:.1f} ms"
+        yield f"{kind} grid of {size}: table with regime and viable", "≤ 20 ms", f"{table:.1f} ms"
+    space = doctrine_space(2, ("bf16", "fp8"), 7, 7)
+    milliseconds = median_ms(lambda: [evaluate_grid(each) for each in space.grids], n_runs=5)
+    name = f"calibrated grid over methods, targets and precisions, {space.n_configurations:,} configurations"
+    yield f"{name}, for each 100,000", "≤ 20 ms", f"{milliseconds * 1e5 / space.n_configurations:.1f} ms"
 
 
 def reader_rows() -> Iterator[Row]:
@@ -205,6 +215,7 @@ def build_rows() -> Iterator[Row]:
 
 PARTS: dict[str, Callable[[], Iterator[Row]]] = {
     "grid": grid_rows,
+    "sweep": sweep_rows,
     "reader": reader_rows,
     "rounds": rounds_rows,
     "memory": memory_rows,
