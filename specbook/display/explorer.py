@@ -1,4 +1,4 @@
-"""The Explorer: sliders for draft length, batch and context, menus for hardware and evidence, one formula behind them.
+"""The Explorer: sliders and menus for what decides whether drafting pays, and one formula behind them.
 
 In JupyterLab the sliders are ipywidgets and numpy computes; on the published page they are the chart's own controls and
 the page computes. Both evaluate :func:`specbook.roofline.speedup.round_times` and
@@ -16,27 +16,30 @@ import numpy as np
 from specbook.acceptance.yields import tokens_for_draft_length
 from specbook.checks import printable
 from specbook.display.charts import ACCENT, MIME, PALETTE
-from specbook.display.explorer_page import (
+from specbook.display.explorer_config import (
     MAX_DRAFT_LENGTH,
     ExplorerConfig,
     drafting_pair,
     marginals,
-    page_spec,
+    menus,
     sliders,
+    step_time_label,
+    weights_label,
 )
+from specbook.display.explorer_page import page_spec
 from specbook.hardware.profile import HardwareProfile
-from specbook.roofline.speedup import DraftingPair, RoundTimes, memory_bytes, round_times
-from specbook.roofline.step_time import device_rates
+from specbook.roofline.speedup import RoundTimes, memory_bytes, round_times
 
 
 class Explorer:
-    """Sliders for K, B and L, and menus for hardware and evidence.
+    """Sliders for K, B and L, and menus for hardware, evidence, method, the target's weights and the step time.
 
     Parameters
     ----------
     config : ExplorerConfig
     **start
-        Where controls start: draft_length, batch, context, hardware, evidence.
+        Where controls start: draft_length, batch, context, hardware, evidence, method, precision, and step_time,
+        ``calibrated`` or ``ideal``.
 
     Attributes
     ----------
@@ -48,14 +51,14 @@ class Explorer:
     Raises
     ------
     ValueError
-        If ``start`` names no control.
+        If ``start`` names no control, or an entry that a menu does not have.
 
     Examples
     --------
     >>> explorer = example_explorer()
     >>> explorer.controls["draft_length"].value = 6
     >>> print(f"{explorer.result().speedup:.2f}")
-    1.95
+    1.85
     """
 
     def __init__(self, config: ExplorerConfig, **start: Any) -> None:
@@ -80,12 +83,14 @@ class Explorer:
         """The round at the controls' settings, by numpy; for other draft lengths if given."""
         at, lengths = self.values(), self._lengths(draft_length)
         tokens = tokens_for_draft_length(lengths, marginals(self.config)[at["evidence"]])
-        return round_times(lengths, lengths, float(at["batch"]), float(at["context"]), tokens, self._pair())
+        pair = drafting_pair(self.config, at, lengths)
+        return round_times(lengths, lengths, float(at["batch"]), float(at["context"]), tokens, pair)
 
     def memory_bytes(self, draft_length: Any = None) -> Any:
         """Weights and cache at the controls' settings, by numpy; for other draft lengths if given."""
-        at = self.values()
-        return memory_bytes(self._lengths(draft_length), float(at["batch"]), float(at["context"]), self._pair())
+        at, lengths = self.values(), self._lengths(draft_length)
+        pair = drafting_pair(self.config, at, lengths)
+        return memory_bytes(lengths, float(at["batch"]), float(at["context"]), pair)
 
     def _lengths(self, draft_length: Any) -> Any:
         chosen = self.values()["draft_length"] if draft_length is None else draft_length
@@ -93,10 +98,6 @@ class Explorer:
 
     def _device(self) -> HardwareProfile:
         return next(profile for profile in self.config.hardware if profile.name == self.values()["hardware"])
-
-    def _pair(self) -> DraftingPair:
-        names = (self.config.precision, self.config.draft_precision)
-        return drafting_pair(self.config, *(device_rates(self._device(), name) for name in names))
 
     def best_draft_length(self) -> int:
         """The draft length with the highest speedup at the controls' settings; 0 is not to speculate."""
@@ -107,19 +108,32 @@ class Explorer:
         return page_spec(self.config, self.values())
 
     def _update(self) -> None:
-        at, chosen, best = self.values(), self.result(), self.best_draft_length()
+        answer, assumption = html.escape(self._answer()), html.escape(self._assumption())
+        self._readout.value = f"{answer}<br>{assumption}"
+        speedups = self.result(np.arange(MAX_DRAFT_LENGTH + 1)).speedup
+        self._bars.value = _bars(speedups, self.values()["draft_length"])
+
+    def _answer(self) -> str:
+        at, chosen = self.values(), self.result()
+        return (
+            f"K = {at['draft_length']} at batch {at['batch']}, context {at['context']:,} on {at['hardware']} "
+            f"({at['evidence']}): speedup {chosen.speedup:.4f}, {1e3 * chosen.tpot_s:.2f} ms a token "
+            f"instead of {1e3 * chosen.baseline_tpot_s:.2f}; {self._verdict()}"
+        )
+
+    def _verdict(self) -> str:
+        best, memory = self.best_draft_length(), self._device().memory_bytes.value
         verdict = "do not speculate" if best == 0 else f"best draft length {best}"
-        memory = self._device().memory_bytes.value
         if self.memory_bytes(best) > memory:
             verdict += " (does not fit)"
         if self.memory_bytes() > memory:
             verdict += f"; yours does not fit: {self.memory_bytes() / 1e9:,.0f} GB of {memory / 1e9:,.0f}"
-        self._readout.value = html.escape(
-            f"K = {at['draft_length']} at batch {at['batch']}, context {at['context']:,} on {at['hardware']} "
-            f"({at['evidence']}): speedup {chosen.speedup:.4f}, {1e3 * chosen.tpot_s:.2f} ms a token "
-            f"instead of {1e3 * chosen.baseline_tpot_s:.2f}; {verdict}"
-        )
-        self._bars.value = _bars(self.result(np.arange(MAX_DRAFT_LENGTH + 1)).speedup, at["draft_length"])
+        return verdict
+
+    def _assumption(self) -> str:
+        at = self.values()
+        weights = weights_label(self.config, at["method"], at["precision"])
+        return f"{weights}; step time: {step_time_label(self._device(), at['step_time'])}"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Return the live view for JupyterLab and the page's view for the book, in one output."""
@@ -130,9 +144,8 @@ class Explorer:
 
 
 def _controls(config: ExplorerConfig, start: dict[str, Any]) -> dict[str, Any]:
-    menus = {"hardware": [profile.name for profile in config.hardware], "evidence": list(marginals(config))}
-    ranges = sliders(config)
-    unknown = set(start) - set(ranges) - set(menus)
+    ranges, choices = sliders(config), menus(config)
+    unknown = set(start) - set(ranges) - set(choices)
     if unknown:
         raise ValueError(f"no such control: {', '.join(sorted(unknown))}")
     look = {"style": {"description_width": "8em"}, "layout": widgets.Layout(width="95%")}
@@ -140,9 +153,12 @@ def _controls(config: ExplorerConfig, start: dict[str, Any]) -> dict[str, Any]:
         name: widgets.IntSlider(start[name], low, high, step, description=label, **look)
         for name, (label, low, high, step) in ranges.items()
     }
-    for name, options in menus.items():
-        value = printable(start.get(name, options[0]))
-        controls[name] = widgets.Dropdown(options=options, value=value, description=name, **look)
+    for name, (label, entries) in choices.items():
+        value = printable(start[name]) if name in start else next(iter(entries))
+        if value not in entries:
+            raise ValueError(f"{name} must be one of {', '.join(entries)}; got {value}")
+        options = [(shown, value) for value, shown in entries.items()]
+        controls[name] = widgets.Dropdown(options=options, value=value, description=label, **look)
     return controls
 
 
@@ -164,7 +180,7 @@ def example_explorer() -> Explorer:
     Examples
     --------
     >>> list(example_explorer().controls)
-    ['draft_length', 'batch', 'context', 'hardware', 'evidence']
+    ['draft_length', 'batch', 'context', 'hardware', 'evidence', 'method', 'precision', 'step_time']
     """
     from specbook.acceptance.library import library_profile
     from specbook.hardware.profile import catalogue_device

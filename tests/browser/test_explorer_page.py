@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from selenium.webdriver import Chrome
 
 from specbook.acceptance.library import library_profile
 from specbook.display.explorer import Explorer
-from specbook.display.explorer_page import MAX_DRAFT_LENGTH, ExplorerConfig
+from specbook.display.explorer_config import MAX_DRAFT_LENGTH, ExplorerConfig, step_time_label
 from specbook.hardware.profile import catalogue_device, catalogue_names
+from specbook.roofline.drafting import METHODS
 from specbook.roofline.model_spec import model
 from tests.browser.chromium import browser, open_page, page_errors, requests, wait_until
 
@@ -33,6 +35,16 @@ return view.runAsync().then(() => true);
 )
 ROWS = FIND + "return view.data('data_0').map(row => [row.K, row.speedup, row.tpot_ms, row.baseline_tpot_ms]);"
 TEXTS = FIND + "return [...view.container().querySelectorAll('.mark-text text')].map(t => t.textContent);"
+CONTROLS = ["draft length K", "batch B", "context L", "hardware", "evidence", "method", "target weights", "step time"]
+FORM = FIND + "const controls = [...view.container().querySelectorAll('input, select')];"
+BOXES = (
+    FIND
+    + """
+const box = e => { const {left, right, top, bottom} = e.getBoundingClientRect(); return {left, right, top, bottom}; };
+const texts = [...view.container().querySelectorAll('.mark-text.role-mark text')];
+return [box(view.container().querySelector('svg')), texts.map(box)];
+"""
+)
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +64,18 @@ def page(driver: Chrome, site: str) -> Chrome:
 
 
 def settings() -> list[dict[str, Any]]:
-    """Both ends of every slider, every device and every domain, without their product."""
+    """Both ends of every slider and every entry of every menu, without their product."""
     ranges = {"draft_length": (0, 16), "batch": (1, 256), "context": (128, 2048)}
     ends = [dict(zip(ranges, values, strict=True)) for values in itertools.product(*ranges.values())]
-    rest = [(name, DOMAINS[index % len(DOMAINS)]) for index, name in enumerate(catalogue_names())]
-    cases = [ends[index % len(ends)] | {"hardware": d, "evidence": e} for index, (d, e) in enumerate(rest)]
-    return [*cases, {"draft_length": 9, "batch": 37, "context": 1024, "hardware": "mi300x", "evidence": "rag"}]
+    choices = list(itertools.product(METHODS, ("calibrated", "ideal"), ("bf16", "fp8", "int4")))
+    cases = [
+        ends[index % len(ends)]
+        | {"hardware": device, "evidence": DOMAINS[index % len(DOMAINS)]}
+        | dict(zip(("method", "step_time", "precision"), choices[index * 7 % len(choices)], strict=True))
+        for index, device in enumerate(catalogue_names() * 2)
+    ]
+    middle = {"draft_length": 9, "batch": 37, "context": 1024, "hardware": "mi300x", "evidence": "rag"}
+    return [*cases, *(middle | {"method": method} for method in METHODS)]
 
 
 @pytest.mark.parametrize("at", settings(), ids=lambda at: "-".join(map(str, at.values())))
@@ -83,6 +101,51 @@ def test_explorer_page_label_shows_what_numpy_says(page: Chrome, explorer: Explo
     best = explorer.best_draft_length()
     assert f"● yours: K = 7, speedup {explorer.result().speedup:.4f}" in texts
     assert any(text.startswith(f"◆ best: K = {best}, ") or (best == 0 and "do not speculate" in text) for text in texts)
+
+
+@pytest.mark.parametrize("device", ["h100-sxm5", "m3-max"])
+@pytest.mark.parametrize("step_time", ["calibrated", "ideal"])
+def test_explorer_page_says_which_step_time_it_computes(page: Chrome, device: str, step_time: str) -> None:
+    page.execute_script(SET, {"hardware": device, "step_time": step_time, "method": "eagle", "precision": "fp8"})
+    texts = page.execute_script(TEXTS)
+    assert step_time_label(catalogue_device(device), step_time) in texts
+    assert "fp8 target, EAGLE head in bf16" in texts
+
+
+def test_explorer_page_controls_have_names(page: Chrome) -> None:
+    names = (
+        FIND + "return [...view.container().querySelectorAll('input, select')].map(c => c.labels[0].innerText.trim())"
+    )
+    assert [name.split("\n")[0] for name in page.execute_script(names)] == CONTROLS
+
+
+@pytest.fixture(scope="module")
+def phone(site: str) -> Iterator[Chrome]:
+    with browser(width=500) as chrome:
+        metrics = {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+        chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        open_page(chrome, f"{site}/{PAGE}")
+        yield chrome
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_explorer_page_on_a_phone_shows_all_text_and_no_two_lines_overlap(phone: Chrome, method: str) -> None:
+    at = {"hardware": "l4", "batch": 256, "context": 2048, "draft_length": 16, "method": method, "precision": "int4"}
+    phone.execute_script(SET, at)
+    frame, boxes = phone.execute_script(BOXES)
+    assert len(boxes) == 6
+    assert all(frame["left"] <= box["left"] and box["right"] <= frame["right"] for box in boxes)
+    lines = sorted((box["top"], box["bottom"]) for box in boxes)
+    assert all(below[0] >= above[1] - 2.0 for above, below in itertools.pairwise(lines))
+
+
+def test_explorer_page_on_a_phone_fits_its_controls(phone: Chrome) -> None:
+    ends = (
+        FIND
+        + "return [...view.container().querySelectorAll('input, select')].map(c => c.getBoundingClientRect().right)"
+    )
+    assert len(phone.execute_script(ends)) == len(CONTROLS)
+    assert max(phone.execute_script(ends)) <= 360
 
 
 def test_explorer_page_when_the_theme_changes_keeps_its_settings(page: Chrome) -> None:

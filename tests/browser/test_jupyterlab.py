@@ -77,19 +77,50 @@ def test_jupyterlab_draws_stored_charts_and_stays_responsive(window: Chrome, lab
     assert window.execute_script("return 1 + 1") == 2
 
 
-def test_jupyterlab_explorer_recomputes_when_a_slider_moves(window: Chrome, lab: str) -> None:
+READOUT = "[...document.querySelectorAll('.widget-html')].map(w => w.textContent).find(t => t.startsWith('K = '))"
+SLIDERS = "document.querySelectorAll('.widget-hslider .noUi-handle')"
+CHOOSE = """
+const menu = [...document.querySelectorAll('.widget-dropdown')].find(m => m.textContent.startsWith(arguments[0]));
+const select = menu.querySelector('select');
+select.selectedIndex = [...select.options].findIndex(option => option.textContent === arguments[1]);
+select.dispatchEvent(new Event('change', {bubbles: true}));
+"""
+
+
+@pytest.fixture(scope="module")
+def live(window: Chrome, lab: str) -> Chrome:
+    """The roofline chapter, run, with its Explorer's controls on screen."""
     _open(window, lab, "06_roofline")
     wait_until(window, IDLE, 90)
-    sliders = "document.querySelectorAll('.widget-hslider .noUi-handle')"
     for _ in range(4):  # what is run before the kernel's socket is up is lost
         window.execute_script(RUN_ALL)
         with suppress(TimeoutException):
-            wait_until(window, f"{sliders}.length >= 3", 25)
+            wait_until(window, f"{SLIDERS}.length >= 3", 25)
             break
-    readout = "[...document.querySelectorAll('.widget-html')].map(w => w.textContent).find(t => t.startsWith('K = '))"
-    assert window.execute_script(f"return {readout}").startswith("K = 4 at batch 1")
-    window.execute_script(f"{sliders}[0].scrollIntoView({{block: 'center'}})")
-    handle = window.find_element(By.CSS_SELECTOR, ".widget-hslider .noUi-handle")
-    window.execute_script("arguments[0].focus()", handle)
+    return window
+
+
+def test_jupyterlab_explorer_recomputes_when_a_slider_moves(live: Chrome) -> None:
+    assert live.execute_script(f"return {READOUT}").startswith("K = 4 at batch 1")
+    live.execute_script(f"{SLIDERS}[0].scrollIntoView({{block: 'center'}})")
+    handle = live.find_element(By.CSS_SELECTOR, ".widget-hslider .noUi-handle")
+    live.execute_script("arguments[0].focus()", handle)
     handle.send_keys(Keys.ARROW_RIGHT)
-    wait_until(window, f"{readout}.startsWith('K = 5 at batch 1')", 30)
+    wait_until(live, f"{READOUT}.startsWith('K = 5 at batch 1')", 30)
+
+
+@pytest.mark.parametrize(
+    ("menu", "entry", "expected"),
+    [
+        ("method", "EAGLE", "EAGLE head in bf16"),
+        ("target weights", "int4", "int4 target"),
+        ("step time", "ideal", "ideal roofline"),
+        ("hardware", "l4", "on l4 "),
+    ],
+)
+def test_jupyterlab_explorer_recomputes_when_a_menu_changes(live: Chrome, menu: str, entry: str, expected: str) -> None:
+    before = live.execute_script(f"return {READOUT}")
+    assert expected not in before
+    live.execute_script(CHOOSE, menu, entry)
+    wait_until(live, f"{READOUT}.includes('{expected}')", 30)
+    assert live.execute_script(f"return {READOUT}").split("speedup ")[1][:6] != before.split("speedup ")[1][:6]

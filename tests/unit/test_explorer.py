@@ -12,14 +12,19 @@ import pytest
 from specbook.acceptance.library import library_profile
 from specbook.acceptance.profile import AcceptanceProfile, profile_from_accepted, profile_from_counts
 from specbook.acceptance.yields import tokens_for_draft_length
+from specbook.checks import BadInput
 from specbook.display.charts import MIME
 from specbook.display.explorer import Explorer, example_explorer
-from specbook.display.explorer_page import MAX_DRAFT_LENGTH, ExplorerConfig, marginals, sliders
+from specbook.display.explorer_config import MAX_DRAFT_LENGTH, ExplorerConfig, marginals, sliders
 from specbook.hardware.profile import catalogue_device, catalogue_names
+from specbook.roofline.calibrated import CalibratedRoofline
+from specbook.roofline.calibrations import ASSUMED, calibrated_rates
+from specbook.roofline.drafting import METHODS, MethodName, drafter_cost, drafter_of
 from specbook.roofline.model_spec import model
 from specbook.roofline.pass_cost import step_cost
-from specbook.roofline.step_time import DoctrineRoofline, device_rates
+from specbook.roofline.step_time import DoctrineRoofline, StepTime, device_rates
 
+ORDER = ["draft_length", "batch", "context", "hardware", "evidence", "method", "precision", "step_time"]
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m</script>"
 
 
@@ -83,16 +88,115 @@ def test_no_draft_has_speedup_one():
     assert "speedup 1.0000" in explorer.readout
 
 
-def test_result_is_the_roofline_by_hand():
-    explorer = Explorer(_config(), draft_length=3, batch=32, context=1024, hardware="m3-max", evidence="qa")
-    rates = device_rates(catalogue_device("m3-max"), "bf16")
-    target, draft = (
-        DoctrineRoofline(cost=step_cost(model(name), "bf16"), device=rates) for name in ("Vicuna-7B-v1.3", "Llama-68M")
-    )
+def _step(name: str, precision: str, step_time: str) -> StepTime:
+    device, cost = catalogue_device("m3-max"), step_cost(model(name), precision)
+    if step_time == "ideal":
+        return DoctrineRoofline(cost=cost, device=device_rates(device, precision))
+    return CalibratedRoofline(cost=cost, rates=calibrated_rates(device, precision))
+
+
+@pytest.mark.parametrize("step_time", ["calibrated", "ideal"])
+@pytest.mark.parametrize("precision", ["bf16", "int4"])
+def test_result_is_the_roofline_by_hand(precision: str, step_time: str):
+    start = {"draft_length": 3, "batch": 32, "context": 1024, "hardware": "m3-max", "evidence": "qa"}
+    explorer = Explorer(_config(), **start, precision=precision, step_time=step_time)
+    target, draft = _step("Vicuna-7B-v1.3", precision, step_time), _step("Llama-68M", "bf16", step_time)
     marginal = library_profile("spec-bench-sps-vicuna-7b-qa").marginal_acceptance or []
     tokens = 1 + sum(marginal[:3])
-    seconds = 3 * draft(1, 32, 1024) + target(4, 32, 1024)
+    seconds = 3 * draft(1.0, 32, 1024) + target(4, 32, 1024)
     assert explorer.result().speedup == pytest.approx(tokens * target(1, 32, 1024) / seconds, rel=1e-13)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_method_is_the_drafter_of_that_name(method: MethodName):
+    explorer = Explorer(_config(), draft_length=5, hardware="m3-max", method=method)
+    target = _step("Vicuna-7B-v1.3", "bf16", "calibrated")
+    cost = drafter_cost(method, model("Vicuna-7B-v1.3"), model("Llama-68M"), "bf16")
+    rates = calibrated_rates(catalogue_device("m3-max"), "bf16")
+    drafter = drafter_of(method, None if cost is None else CalibratedRoofline(cost=cost, rates=rates))
+    result = explorer.result()
+    assert result.draft_s == pytest.approx(drafter.seconds(np.float64(5), np.float64(5), 1.0, 512.0), rel=1e-13)
+    assert result.verify_s == pytest.approx(target(drafter.verify_width(5.0), 1.0, 512.0), rel=1e-13)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_method_without_a_draft_needs_the_memory_of_the_target_alone(method: MethodName):
+    explorer = Explorer(_config(), method=method, batch=2, context=512)
+    alone, five = explorer.memory_bytes(0), explorer.memory_bytes(5)
+    target = model("Vicuna-7B-v1.3")
+    assert alone == target.weight_bytes("bf16") + 2 * 512 * target.kv_bytes_per_token()
+    assert (five > alone) == (method not in ("ngram", "lookahead"))
+
+
+def test_medusa_needs_a_head_for_each_drafted_token():
+    explorer = Explorer(_config(), method="medusa")
+    needed = explorer.memory_bytes(np.arange(4))
+    assert np.diff(needed) == pytest.approx(needed[1] - needed[0])
+
+
+def test_ideal_step_time_is_the_faster_one_where_overheads_are_assumed():
+    explorer = Explorer(_config(hardware=(catalogue_device("l4"),)))
+    calibrated = explorer.result().baseline_tpot_s
+    explorer.controls["step_time"].value = "ideal"
+    assert explorer.result().baseline_tpot_s < calibrated
+
+
+def test_narrow_weights_are_faster_and_smaller():
+    explorer = Explorer(_config())
+    seconds, needed = explorer.result().baseline_tpot_s, explorer.memory_bytes()
+    explorer.controls["precision"].value = "int4"
+    assert explorer.result().baseline_tpot_s < seconds
+    assert explorer.memory_bytes() < needed
+
+
+@pytest.mark.parametrize(
+    ("device", "step_time", "label"),
+    [
+        ("h100-sxm5", "calibrated", "calibrated, fitted to published tables"),
+        ("m3-max", "calibrated", f"calibrated, {ASSUMED}"),
+        ("h100-sxm5", "ideal", "ideal roofline, an optimistic bound"),
+    ],
+)
+def test_readout_says_which_step_time_and_where_it_comes_from(device: str, step_time: str, label: str):
+    explorer = Explorer(_config(), precision="fp8")
+    explorer.controls["hardware"].value = device
+    explorer.controls["step_time"].value = step_time
+    assert f"fp8 target, Llama-68M in bf16; step time: {label}" in explorer.readout
+
+
+def test_readout_of_a_fitted_probe_says_so():
+    device = catalogue_device("h100-sxm5")
+    probed = {name: each.model_copy(update={"evidence": "measured"}) for name, each in device.calibrations.items()}
+    explorer = Explorer(_config(hardware=(device.model_copy(update={"calibrations": probed}),)))
+    assert "calibrated, fitted to a probe" in explorer.readout
+    assert "calibrated, fitted to a probe" in json.dumps(explorer.spec())
+
+
+def test_controls_stand_in_their_order_on_both_sides():
+    explorer = Explorer(_config())
+    assert list(explorer.controls) == ORDER
+    assert [each["name"] for each in explorer.spec()["params"]] == ORDER
+    assert all(each["bind"]["name"].strip() for each in explorer.spec()["params"])
+
+
+def test_menus_show_the_same_on_both_sides():
+    explorer = Explorer(_config(methods=("medusa", "draft_model"), precisions=("q4_k",)))
+    page = {each["name"]: each["bind"] for each in explorer.spec()["params"]}
+    for name in ORDER[3:]:
+        control = explorer.controls[name]
+        assert [list(pair) for pair in zip(page[name]["labels"], page[name]["options"], strict=True)] == [
+            list(pair) for pair in control.options
+        ]
+        assert page[name]["name"].strip() == control.description
+    assert explorer.values()["method"] == "medusa"
+    assert explorer.values()["precision"] == "q4_k"
+
+
+def test_explorer_without_a_draft_model_offers_other_methods():
+    explorer = Explorer(_config(draft=None, methods=("mtp", "ngram")))
+    assert math.isfinite(explorer.result().speedup)
+    assert "MTP layer in bf16" in explorer.readout
+    assert "Llama" not in json.dumps(explorer.spec())
 
 
 def test_best_draft_length_is_the_best_of_all_the_bars():
@@ -159,6 +263,26 @@ def test_unknown_control_is_refused():
         Explorer(_config(), speed=1, alpha=0.8)
 
 
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        ({"method": "draft model"}, "method must be one of draft_model, eagle, .*; got draft model"),
+        ({"precision": "q4_k"}, "precision must be one of bf16, fp8, int4; got q4_k"),
+        ({"step_time": "doctrine"}, "step_time must be one of calibrated, ideal; got doctrine"),
+        ({"hardware": "a30"}, "hardware must be one of h100-sxm5, m3-max; got a30"),
+    ],
+)
+def test_start_that_a_menu_does_not_have_is_refused(start: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        Explorer(_config(), **start)
+
+
+def test_explorer_config_unknown_weight_format_is_refused():
+    for field, value in (("precisions", ("bf16", "int3")), ("draft_precision", "int3")):
+        with pytest.raises(BadInput, match="no such weight format"):
+            _config(**{field: value})
+
+
 def test_explorer_config_tree_evidence_is_refused():
     with pytest.raises(ValueError, match="tree"):
         _config(evidence={"eagle": library_profile("spec-bench-eagle-vicuna-7b")})
@@ -169,6 +293,10 @@ def test_explorer_config_tree_evidence_is_refused():
     [
         ({"hardware": ()}, "at least one device and one piece of evidence"),
         ({"evidence": {}}, "at least one device and one piece of evidence"),
+        ({"methods": ()}, "at least one method and one weight format"),
+        ({"precisions": ()}, "at least one method and one weight format"),
+        ({"methods": ("eagle", "guess")}, "methods must be of draft_model, eagle, .*; got guess"),
+        ({"draft": None}, "the method draft_model needs a draft model"),
         (
             {"evidence": {"e": AcceptanceProfile(evidence="mean_length", mean_acceptance_length=2.0)}},
             "evidence 'e' has no acceptance by position",
