@@ -26,10 +26,15 @@ from specbook.display.sphinx_evidence import library_table, published_figures, r
 from specbook.display.sphinx_nodes import Cell, bullets, folded, link, paragraph, table
 from specbook.files import schema_name, to_json
 from specbook.hardware.profile import Figure, HardwareProfile, catalogue_device, catalogue_names
+from specbook.hardware.step_times import StepTimeTable
 from specbook.roofline.model_spec import PRECISIONS, model, model_entry, model_names
 from specbook.roofline.space import design_space, n_configurations
 
-SCHEMAS: dict[str, type[BaseModel]] = {"acceptance": AcceptanceProfile, "hardware": HardwareProfile}
+SCHEMAS: dict[str, type[BaseModel]] = {
+    "acceptance": AcceptanceProfile,
+    "hardware": HardwareProfile,
+    "step-times": StepTimeTable,
+}
 
 
 def hardware_table() -> list[nodes.Element]:
@@ -260,7 +265,7 @@ def paying_range(row: dict[str, Any]) -> str:
 
 
 class SpecbookDirective(SphinxDirective):
-    """``{specbook}`` with hardware, models, library, readers, space, results, schema-acceptance or schema-hardware.
+    """``{specbook}`` with hardware, models, library, readers, space, results, or schema- and a name of SCHEMAS.
 
     ``{specbook} published KEY..`` shows the published figures of the sources with these keys of the bibliography.
     """
