@@ -30,6 +30,16 @@ def one_series(rows: Sequence[StepTimeRow], wanted: str | None, where: str) -> l
     ------
     BadInput
         If there are several and none or no single one was chosen.
+
+    Examples
+    --------
+    >>> from specbook.hardware.step_times import Cell
+    >>> rows = [
+    ...     StepTimeRow(where="a.csv line 2", cell=Cell(None, 1, 1), seconds=seconds, labels={"model": model})
+    ...     for model, seconds in (("7B", 0.012), ("1B", 0.004))
+    ... ]
+    >>> [row.seconds for row in one_series(rows, "1b", "a.csv")]
+    [0.004]
     """
     by_labels: dict[Labels, list[StepTimeRow]] = {}
     for row in rows:
