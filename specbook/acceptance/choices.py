@@ -55,7 +55,7 @@ def drafts_of(
     (0, 2)
     """
     special = [profile for profile in profiles if profile.tree is not None or _cut(profile) is not None]
-    if not special:
+    if not special or (assume == "truncation" and special[0].tree is None):  # which a cut refuses
         return draft_candidates(profiles, assume=assume, max_draft_length=max_draft_length)
     if len(profiles) > 1:
         raise BadInput(

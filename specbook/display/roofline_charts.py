@@ -30,7 +30,7 @@ def speedup_by_batch_chart(frame: pl.DataFrame, title: str) -> Any:
     """
     order = frame["device"].unique(maintain_order=True).to_list()
     lines = (
-        alt.Chart(inline(frame))
+        alt.Chart(inline(frame.select("device", "batch", "speedup", "draft_length")))
         .mark_line(point=alt.OverlayMarkDef(size=24))
         .encode(
             x=alt.X(
@@ -64,7 +64,6 @@ def device_batch_chart(frame: pl.DataFrame, title: str) -> Any:
     drafts = pl.col("draft_length") > 0
     labelled = frame.with_columns(
         label=pl.when(drafts).then(figures).otherwise(pl.lit("none")),
-        short=pl.when(drafts).then(pl.col("draft_length").cast(pl.String)).otherwise(pl.lit("–")),
     )
     base = alt.Chart(inline(labelled)).encode(
         x=alt.X("batch:O", title="batch (sequences)", axis=alt.Axis(labelAngle=0, orient="top")),
@@ -77,13 +76,14 @@ def device_batch_chart(frame: pl.DataFrame, title: str) -> Any:
     )
     cells = base.mark_rect(stroke="white", strokeWidth=2, cornerRadius=3).encode(color=colour)
     ink = alt.condition("datum.speedup > 1.75", alt.value("white"), alt.value("#24292f"))
-    text = _text_that_fits(base).mark_text(fontSize=11).encode(text="shown:N", color=ink)
+    text = _text_that_fits(base, "draft_length").mark_text(fontSize=11).encode(text="shown:N", color=ink)
     return finish(alt.layer(cells, text, title=title), height=30 * len(order) + 60)
 
 
-def _text_that_fits(chart: Any) -> Any:
-    """The long label of a cell, or the short one where the chart is as narrow as a phone."""
-    return chart.transform_calculate(shown="width < 420 ? datum.short : datum.label")
+def _text_that_fits(chart: Any, length: str) -> Any:
+    """The label of a cell, or its draft length alone where the chart is as narrow as a phone."""
+    short = f"datum.{length} == 0 ? '–' : '' + datum.{length}"
+    return chart.transform_calculate(shown=f"width < 420 ? ({short}) : datum.label")
 
 
 def _unity_line() -> Any:
@@ -108,8 +108,7 @@ def bypass_chart(frame: pl.DataFrame, title: str) -> Any:
     2
     """
     label = pl.when("bypass").then(pl.lit("none")).otherwise(pl.format("K = {}", "best_draft_length"))
-    short = pl.when("bypass").then(pl.lit("–")).otherwise(pl.col("best_draft_length").cast(pl.String))
-    labelled = frame.drop("hardware", strict=False).with_columns(label=label, short=short)
+    labelled = frame.drop("hardware", strict=False).with_columns(label=label)
     base = alt.Chart(inline(labelled)).encode(
         x=alt.X("batch:O", title="batch (sequences)", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("context:O", title="context (tokens)", sort="descending"),
@@ -121,7 +120,7 @@ def bypass_chart(frame: pl.DataFrame, title: str) -> Any:
         color=alt.condition("datum.bypass", alt.value("#d3d6da"), shade)
     )
     ink = alt.condition("datum.best_draft_length > 5", alt.value("white"), alt.value("#24292f"))
-    text = _text_that_fits(base).mark_text(fontSize=12).encode(text="shown:N", color=ink)
+    text = _text_that_fits(base, "best_draft_length").mark_text(fontSize=12).encode(text="shown:N", color=ink)
     return finish(alt.layer(cells, text, title=title), height=34 * frame["context"].n_unique() + 70)
 
 
@@ -175,7 +174,7 @@ def roofline_chart(frame: pl.DataFrame, device: DeviceRates, title: str) -> Any:
     """
     x = alt.X("flops_per_byte:Q", title="arithmetic intensity (FLOP per byte)", scale=alt.Scale(type="log"))
     y = alt.Y("tflops_per_s:Q", title="attainable rate (TFLOP/s)", scale=alt.Scale(type="log"))
-    intensities = np.geomspace(0.5, 4000.0, 60)
+    intensities = np.array([0.5, device.flops_per_s / device.bandwidth_bytes_per_s, 4000.0])
     roof_flops = np.minimum(device.flops_per_s, intensities * device.bandwidth_bytes_per_s)
     roof = pl.DataFrame({"flops_per_byte": intensities, "tflops_per_s": roof_flops / 1e12})
     points = frame.with_columns(tflops_per_s=pl.col("flops_per_s") / 1e12).drop("flops_per_s")

@@ -6,7 +6,7 @@ Every word becomes a text node, so that a model name out of somebody's file cann
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ from specbook.checks import BadInput, printable
 from specbook.display.roofline_charts import device_batch_chart
 from specbook.display.sphinx_charts import chart_node
 from specbook.display.sphinx_evidence import library_table, published_figures, readers_table
+from specbook.display.sphinx_hardware import by_ridge_point, hardware_table
 from specbook.display.sphinx_nodes import Cell, bullets, folded, link, paragraph, table
 from specbook.files import schema_name, to_json
-from specbook.hardware.profile import Figure, HardwareProfile, catalogue_device, catalogue_names
+from specbook.hardware.profile import HardwareProfile
 from specbook.hardware.step_times import StepTimeTable
 from specbook.roofline.model_spec import PRECISIONS, model, model_entry, model_names
 from specbook.roofline.space import design_space, n_configurations
@@ -35,62 +36,6 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "hardware": HardwareProfile,
     "step-times": StepTimeTable,
 }
-
-
-def hardware_table() -> list[nodes.Element]:
-    """The catalogue in readable units, then every figure with its source."""
-    devices = [catalogue_device(name) for name in by_ridge_point(catalogue_names())]
-    headings = ("name", "device", ">memory GB", ">peak GB/s", ">sustained GB/s", ">16-bit TFLOP/s", ">FLOP per byte")
-    rows = [
-        (
-            device.name,
-            device.device,
-            f"{device.memory_bytes.value / 1e9:,.0f}",
-            _scaled(device.peak_bandwidth_bytes_per_s, 1e9),
-            f"{device.sustained_bandwidth_bytes_per_s.value / 1e9:,.0f}",
-            _scaled(device.peak_flops_per_s.fp16, 1e12),
-            f"{device.ridge_point_flops_per_byte:,.0f}",
-        )
-        for device in devices
-    ]
-    sources = [row for device in devices for row in _sources(device)]
-    return [table(headings, rows), *folded("The source of every figure", table(_SOURCE_HEADINGS, sources))]
-
-
-def _scaled(figure: Figure | None, unit: float) -> str:
-    return "–" if figure is None else f"{figure.value / unit:,.0f}"
-
-
-_SOURCE_HEADINGS = ("name", "figure", "source", "note")
-
-
-def by_ridge_point(names: Iterable[str]) -> list[str]:
-    """Names of the catalogue, from the most arithmetic for each byte of bandwidth to the least; others last.
-
-    Examples
-    --------
-    >>> by_ridge_point(["m3-max", "l4"])
-    ['l4', 'm3-max']
-    """
-    known = set(catalogue_names())
-    return sorted(names, key=lambda name: -catalogue_device(name).ridge_point_flops_per_byte if name in known else 0.0)
-
-
-def _sources(device: HardwareProfile) -> list[tuple[Cell, ...]]:
-    figures: dict[str, Figure | None] = {
-        "memory": device.memory_bytes,
-        "peak bandwidth": device.peak_bandwidth_bytes_per_s,
-        "sustained bandwidth": device.sustained_bandwidth_bytes_per_s,
-        "16-bit rate": device.peak_flops_per_s.fp16,
-        "FP8 rate": device.peak_flops_per_s.fp8,
-        "INT8 rate": device.peak_flops_per_s.int8,
-        "launch overhead": device.step_overhead_s,
-    }
-    return [
-        (device.name, label, link(figure.source, figure.url), figure.note or "")
-        for label, figure in figures.items()
-        if figure is not None
-    ]
 
 
 def models_table() -> list[nodes.Element]:

@@ -59,7 +59,7 @@ def explorer() -> Explorer:
 def page(driver: Chrome, site: str) -> Chrome:
     requests(driver)
     page_errors(driver)
-    open_page(driver, f"{site}/{PAGE}", n_charts=5)
+    open_page(driver, f"{site}/{PAGE}", n_charts=10)
     return driver
 
 
@@ -182,7 +182,7 @@ def test_explorer_page_asks_for_nothing_outside_and_reports_no_error(page: Chrom
 
 def test_explorer_page_over_file_works_without_a_server(html: Path) -> None:
     with browser() as chrome:
-        open_page(chrome, f"file://{html / PAGE}", n_charts=5)
+        open_page(chrome, f"file://{html / PAGE}", n_charts=10)
         chrome.execute_script(SET, {"draft_length": 3})
         assert any("yours: K = 3" in text for text in chrome.execute_script(TEXTS))
         assert [url for url in requests(chrome) if not url.startswith("file://")] == []

@@ -404,9 +404,9 @@ def test_project_repeated_batches_are_one(cli, out: Path):
     assert table.select("batch", "draft_length").n_unique() == table.height == 4
 
 
-def test_project_tree_profile_is_refused(cli, out: Path):
+def test_project_tree_profile_without_ranks_is_refused(cli, out: Path):
     outcome = cli(*_project(out / "old.json", "--assume", "truncation", acceptance="spec-bench-eagle-vicuna-7b"))
-    _one_line(outcome, "tree = 'eagle': this profile is of a tree drafter")
+    _one_line(outcome, "tree.rank_acceptance", "specbook profile measure --tree")
     _unchanged(out)
 
 
