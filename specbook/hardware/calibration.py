@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 Arithmetic = Literal["fp16", "fp8", "int8", "fp32"]
 ARITHMETICS: tuple[Arithmetic, ...] = ("fp16", "fp8", "int8", "fp32")
 Seconds = Annotated[float, Field(ge=0.0, le=10.0, allow_inf_nan=False)]
+Norm = Annotated[float, Field(ge=1.0, le=16.0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0.0, le=1e21, allow_inf_nan=False)]
 
 
@@ -24,7 +25,7 @@ class ProductCalibration(BaseModel):
     launch_s: Seconds = Field(description="Time of a product of no size.")
     bandwidth_bytes_per_s: Rate = Field(description="What reading its weights reaches.")
     flops_per_s: Rate = Field(description="What its arithmetic reaches, dense.")
-    norm: Annotated[float, Field(ge=1.0, le=16.0, allow_inf_nan=False)] = Field(
+    norm: Norm = Field(
         description="The exponent q: 1 adds memory and arithmetic, a large one takes the longer of the two."
     )
 
@@ -65,10 +66,16 @@ class Calibration(BaseModel):
     attention_per_sequence_s: Seconds = Field(default=0.0, description="Once a layer and sequence.")
     attention_bandwidth_bytes_per_s: Rate = Field(description="What reading the cache reaches.")
     attention_flops_per_s: Rate = Field(description="What its arithmetic reaches.")
+    attention_norm: Norm = Field(default=16.0, description="The exponent with which its reading and arithmetic meet.")
     rows_per_kv_pass: Annotated[int, Field(ge=1, le=2**20)] | None = Field(
         default=None,
         description="Positions of one sequence that share a read of its cache; null: all of them. "
         "1: the kernel verifies as so many single decodes.",
+    )
+    kv_reuse_bytes: Annotated[float, Field(ge=0.0, le=1e15, allow_inf_nan=False)] = Field(
+        default=0.0,
+        description="Keys and values of one layer and sequence that stay near enough for its next rows to be read for "
+        "nothing; 0 if every pass over them counts.",
     )
     expert_overhead_s: Seconds = Field(default=0.0, description="Once a layer and expert that a pass touches.")
     routing_exponent: Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)] = Field(

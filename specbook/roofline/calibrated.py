@@ -31,8 +31,11 @@ class CalibratedRates:
         Once a pass, and once a layer.
     attention_launch_s, attention_per_sequence_s, attention_bandwidth_bytes_per_s, attention_flops_per_s
         Of one layer's attention.
-    rows_per_kv_pass
-        Positions of one sequence that share a read of its cache; :data:`ALL_ROWS` if they all do.
+    attention_norm
+        Exponent with which reading the cache and the attention's arithmetic meet.
+    rows_per_kv_pass, kv_reuse_bytes
+        Positions of one sequence that share a read of its cache, :data:`ALL_ROWS` if they all do; and up to how many
+        bytes of one layer further reads cost nothing, since the first one left them near.
     expert_overhead_s, routing_exponent
         Of each expert that a layer touches; how independently tokens choose, 1 for uniform routing.
     link_latency_s, link_bandwidth_bytes_per_s
@@ -49,7 +52,9 @@ class CalibratedRates:
     attention_per_sequence_s: Any
     attention_bandwidth_bytes_per_s: Any
     attention_flops_per_s: Any
+    attention_norm: Any
     rows_per_kv_pass: Any
+    kv_reuse_bytes: Any
     expert_overhead_s: Any
     routing_exponent: Any
     link_latency_s: Any
@@ -148,10 +153,9 @@ def kv_passes(tokens: Any, rows_per_kv_pass: Any, xp: Any = np) -> Any:
     return xp.ceil(tokens / rows_per_kv_pass)
 
 
-def _attention_times(tokens: Any, batch: Any, cost: StepCost, rates: CalibratedRates, xp: Any) -> tuple[Any, Any]:
-    """What memory and arithmetic would each take alone, for each token of context."""
-    reads = kv_passes(tokens, rates.rows_per_kv_pass, xp) * batch
-    memory_s = reads * (cost.kv_bytes_per_token / rates.attention_bandwidth_bytes_per_s)
+def _attention_times(tokens: Any, batch: Any, cost: StepCost, rates: CalibratedRates) -> tuple[Any, Any]:
+    """What one read of the cache and the arithmetic would each take alone, for each token of context."""
+    memory_s = batch * (cost.kv_bytes_per_token / rates.attention_bandwidth_bytes_per_s)
     arithmetic_s = tokens * batch * (cost.attention_flops_per_token_and_context / rates.attention_flops_per_s)
     return memory_s, arithmetic_s
 
@@ -168,7 +172,7 @@ def attention_seconds(
     cost : StepCost
     rates : CalibratedRates
     xp : namespace
-        Provides ``maximum`` and ``ceil``.
+        Provides ``power``, ``ceil`` and ``where``.
 
     Returns
     -------
@@ -177,16 +181,25 @@ def attention_seconds(
 
     Notes
     -----
-    .. math:: T = n_l(t_a + t_s B) + \max\left(\frac{p B L \kappa}{\beta_{kv}},\; \frac{g B w L}{F_{kv}}\right)
+    .. math:: T = n_l(t_a + t_s B) + \left[\left(\frac{p B L \kappa}{\beta_{kv}}\right)^q
+              + \left(\frac{g B w L}{F_{kv}}\right)^q\right]^{1/q}
 
-    The number p of reads of the cache is a property of the backend's kernel, :func:`kv_passes`.
+    The number p of reads of the cache is a property of the backend's kernel, :func:`kv_passes`; it is 1 while the keys
+    and values of a layer and sequence fit into ``kv_reuse_bytes``.
 
     References
     ----------
     aiconfigurator
     """
     launches = cost.n_layers * (rates.attention_launch_s + rates.attention_per_sequence_s * batch)
-    return launches + context * xp.maximum(*_attention_times(tokens, batch, cost, rates, xp))
+    memory_s, arithmetic_s = _attention_times(tokens, batch, cost, rates)
+    once = norm_of_times(memory_s, arithmetic_s, rates.attention_norm, xp)
+    reads = kv_passes(tokens, rates.rows_per_kv_pass, xp)
+    if isinstance(reads, np.ndarray | float) and np.all(np.equal(reads, 1.0)):
+        return launches + context * once
+    again = norm_of_times(reads * memory_s, arithmetic_s, rates.attention_norm, xp)
+    stays_near = context * cost.kv_bytes_per_token_and_layer <= rates.kv_reuse_bytes
+    return launches + context * xp.where(stays_near, once, again)
 
 
 def communication_seconds(rows: Any, cost: StepCost, rates: CalibratedRates) -> Any:
@@ -244,7 +257,7 @@ def calibrated_seconds(
     cost : StepCost
     rates : CalibratedRates
     xp : namespace
-        Provides ``maximum``, ``power`` and ``ceil``.
+        Provides ``power``, ``ceil`` and ``where``.
 
     Returns
     -------
@@ -305,10 +318,13 @@ class CalibratedRoofline:
             return  # the page's expressions have no values yet
         for item in fields(self.rates):
             value = getattr(self.rates, item.name)
-            positive = not item.name.endswith("_s") or item.name.endswith("_per_s")
+            positive = item.name.endswith("_per_s") or not item.name.endswith(("_s", "_reuse_bytes"))
             (check_positive if positive else check_non_negative)(item.name, value)
-        if np.any(np.asarray(self.rates.norm) < 1.0) or np.any(np.asarray(self.rates.routing_exponent) > 1.0):
-            raise ValueError("norm must be at least 1 and routing_exponent at most 1")
+        norms = (self.rates.norm, self.rates.attention_norm)
+        if any(np.any(np.asarray(norm) < 1.0) for norm in norms) or np.any(
+            np.asarray(self.rates.routing_exponent) > 1.0
+        ):
+            raise ValueError("norm and attention_norm must be at least 1 and routing_exponent at most 1")
 
     def __call__(self, tokens: Any, batch: Any, context: Any, xp: Any = np) -> Any:
         """Seconds of one forward pass, broadcast over the arguments."""
@@ -325,8 +341,9 @@ class CalibratedRoofline:
             [each.count * seconds for seconds in _product_times(batch * tokens, each, self.rates, np)]
             for each in self.cost.products
         ]
-        memory_s, arithmetic_s = _attention_times(tokens, batch, self.cost, self.rates, np)
-        return context * (arithmetic_s - memory_s) > sum(pair[0] - pair[1] for pair in pairs)
+        memory_s, arithmetic_s = _attention_times(tokens, batch, self.cost, self.rates)
+        reads = kv_passes(tokens, self.rates.rows_per_kv_pass)
+        return context * (arithmetic_s - reads * memory_s) > sum(pair[0] - pair[1] for pair in pairs)
 
 
 def example_rates() -> CalibratedRates:

@@ -2,8 +2,8 @@
 
 Every third measured point is held out. The others are met in the logarithm, so that a microsecond counts as much in a
 small product as a millisecond in a long pass; a pass counts more than the parts it is made of, since passes are what
-the model is asked for. Whether the rows of a sequence share a read of its cache is a property of the kernel, so both
-answers are fitted and the better one kept.
+the model is asked for. Whether the rows of a sequence share a read of its cache, and up to which size they find it
+near, are properties of kernel and machine that do not vary smoothly: each answer is fitted and the best one kept.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ _PARAMETERS = {
     "attention_per_sequence_s": (1e-6, 1e-10, 1e-2),
     "attention_bandwidth_bytes_per_s": (1e10, 1e7, 1e14),
     "attention_flops_per_s": (1e10, 1e7, 1e16),
+    "attention_norm": (2.0, 1.0, 12.0),
 }
 
 
@@ -92,8 +93,9 @@ def fit_calibration(record: ProbeRecord, arithmetic: str) -> Calibration:
         )
     fitted = _kept(points) + _kept(passes)
     held_out = passes[_HELD_OUT_EVERY - 1 :: _HELD_OUT_EVERY]
-    rates, rows = min((_fit(fitted, rows) for rows in (ALL_ROWS, 1.0)), key=lambda found: _loss(found[0], fitted))
-    return _calibration(rates, rows, _error(rates, held_out, len(fitted)), arithmetic)
+    sharing = [(ALL_ROWS, 0.0), *((1.0, size) for size in _reuse_sizes(record, arithmetic))]
+    rates = min((_fit(fitted, *each) for each in sharing), key=lambda found: _loss(found, fitted))
+    return _calibration(rates, _error(rates, held_out, len(fitted)), arithmetic)
 
 
 def with_calibrations(profile: HardwareProfile) -> HardwareProfile:
@@ -115,6 +117,12 @@ def with_calibrations(profile: HardwareProfile) -> HardwareProfile:
         raise BadInput("too few passes to fit", field="probe.passes", value=counts, remedy="probe for longer")
     fits = {name: fit_calibration(profile.probe, name) for name in usable}
     return profile.model_copy(update={"calibrations": {**fits, **profile.calibrations}})
+
+
+def _reuse_sizes(record: ProbeRecord, arithmetic: str) -> list[float]:
+    """Bytes of one layer and sequence that may stay near: none, or up to each context that was measured."""
+    measured = [each for each in record.attention if each.arithmetic == arithmetic]
+    return [0.0, *sorted({2.0 * each.n_kv_heads * each.head_size * _BYTES * each.context for each in measured})]
 
 
 def _kept(points: list[_Point]) -> list[_Point]:
@@ -170,11 +178,12 @@ def _pass_point(cost: StepCost, at: tuple[int, int, int], seconds: Spread) -> _P
     return _Point(seconds=seconds.median, weight=weight, predict=lambda rates: calibrated_seconds(*at, cost, rates))
 
 
-def _rates(logs: Floats, rows: float) -> CalibratedRates:
+def _rates(logs: Floats, rows: float, reuse_bytes: float) -> CalibratedRates:
     values = dict(zip(_PARAMETERS, np.exp(logs).tolist(), strict=True))
     return CalibratedRates(
         **values,
         rows_per_kv_pass=rows,
+        kv_reuse_bytes=reuse_bytes,
         expert_overhead_s=0.0,
         routing_exponent=1.0,
         link_latency_s=0.0,
@@ -190,12 +199,16 @@ def _loss(rates: CalibratedRates, points: list[_Point]) -> float:
     return float(np.abs(_residuals(rates, points)).sum())
 
 
-def _fit(points: list[_Point], rows: float) -> tuple[CalibratedRates, float]:
+def _fit(points: list[_Point], rows: float, reuse_bytes: float) -> CalibratedRates:
     start, low, high = (np.log([limits[i] for limits in _PARAMETERS.values()]) for i in range(3))
     found = least_squares(
-        lambda logs: _residuals(_rates(logs, rows), points), start, bounds=(low, high), loss="soft_l1", f_scale=0.1
+        lambda logs: _residuals(_rates(logs, rows, reuse_bytes), points),
+        start,
+        bounds=(low, high),
+        loss="soft_l1",
+        f_scale=0.1,
     )
-    return _rates(found.x, rows), rows
+    return _rates(found.x, rows, reuse_bytes)
 
 
 def _error(rates: CalibratedRates, held_out: list[_Point], n_fitted: int) -> FitError:
@@ -205,7 +218,7 @@ def _error(rates: CalibratedRates, held_out: list[_Point], n_fitted: int) -> Fit
     )
 
 
-def _calibration(rates: CalibratedRates, rows: float, error: FitError, arithmetic: str) -> Calibration:
+def _calibration(rates: CalibratedRates, error: FitError, arithmetic: str) -> Calibration:
     product = ProductCalibration(
         launch_s=rates.launch_s,
         bandwidth_bytes_per_s=rates.bandwidth_bytes_per_s,
@@ -222,6 +235,8 @@ def _calibration(rates: CalibratedRates, rows: float, error: FitError, arithmeti
         attention_per_sequence_s=rates.attention_per_sequence_s,
         attention_bandwidth_bytes_per_s=rates.attention_bandwidth_bytes_per_s,
         attention_flops_per_s=rates.attention_flops_per_s,
-        rows_per_kv_pass=None if rows == ALL_ROWS else int(rows),
+        attention_norm=rates.attention_norm,
+        rows_per_kv_pass=None if rates.rows_per_kv_pass == ALL_ROWS else int(rates.rows_per_kv_pass),
+        kv_reuse_bytes=rates.kv_reuse_bytes,
         error=error,
     )

@@ -61,6 +61,11 @@ class StepCost:
     n_devices: float = 1.0
 
     @property
+    def kv_bytes_per_token_and_layer(self) -> float:
+        """Keys and values of one token in one layer; 0 without layers."""
+        return self.kv_bytes_per_token / self.n_layers if self.n_layers else 0.0
+
+    @property
     def dense_weight_bytes(self) -> float:
         """Weights read in every pass, whatever the routing."""
         return sum(each.count * each.weight_bytes for each in self.products if each.n_experts == 1.0)

@@ -44,6 +44,13 @@ def test_fit_tells_whether_rows_share_a_read_of_the_cache(rows: float, found: in
     assert fit_calibration(record, "fast").rows_per_kv_pass == found
 
 
+def test_fit_finds_up_to_which_size_rows_share_a_read():
+    size = 2.0 * 2 * 64 * 4 * 4096
+    rates = rates_of_a_machine(kv_reuse_bytes=size, attention_flops_per_s=1e13)
+    calibration = fit_calibration(record_of(rates, 0.01, np.random.default_rng(2)), "fast")
+    assert (calibration.rows_per_kv_pass, calibration.kv_reuse_bytes) == (1, size)
+
+
 def test_fitted_profile_predicts_a_model_that_was_not_probed(noisy):
     profile = catalogue_device("genoa").model_copy(update={"probe": noisy})
     fitted = with_calibrations(profile)
