@@ -8,15 +8,18 @@ near, are properties of kernel and machine that do not vary smoothly: each answe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from specbook.checks import BadInput, Floats
 from specbook.hardware.calibration import Calibration, FitError, ProductCalibration
-from specbook.hardware.probe_record import ProbeRecord, Spread
+from specbook.hardware.probe_record import ProbeRecord
 from specbook.hardware.profile import HardwareProfile
 from specbook.roofline.calibrated import (
     ALL_ROWS,
@@ -50,12 +53,24 @@ _PARAMETERS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Point:
-    """One measured time and the function of the rates that should give it."""
+class _Times:
+    """Measured times of one kind, and the function of the rates that should give them.
 
-    seconds: float
+    ``at`` holds what the function takes beside the rates, one entry a time.
+    """
+
+    seconds: Floats
     weight: float
-    predict: Any
+    at: tuple[Floats, ...]
+    predict: Callable[[tuple[Floats, ...], CalibratedRates], Floats]
+
+    def part(self, chosen: NDArray[np.bool_]) -> _Times:
+        """Some of them."""
+        return replace(self, seconds=self.seconds[chosen], at=tuple(values[chosen] for values in self.at))
+
+    def ratios(self, rates: CalibratedRates) -> Floats:
+        """Model ÷ measured."""
+        return np.asarray(self.predict(self.at, rates) / self.seconds)
 
 
 def fit_calibration(record: ProbeRecord, arithmetic: str) -> Calibration:
@@ -82,20 +97,20 @@ def fit_calibration(record: ProbeRecord, arithmetic: str) -> Calibration:
     ----------
     aiconfigurator
     """
-    points = [*_products(record, arithmetic), *_attention(record, arithmetic)]
     passes = _passes(record, arithmetic)
-    if len(passes) < _FEWEST_PASSES:
+    n_passes = sum(times.seconds.size for times in passes)
+    if n_passes < _FEWEST_PASSES:
         raise BadInput(
-            f"a fit needs at least {_FEWEST_PASSES} passes in that arithmetic and the probe holds {len(passes)}",
+            f"a fit needs at least {_FEWEST_PASSES} passes in that arithmetic and the probe holds {n_passes}",
             field="arithmetic",
             value=arithmetic,
             remedy="probe for longer",
         )
-    fitted = _kept(points) + _kept(passes)
-    held_out = passes[_HELD_OUT_EVERY - 1 :: _HELD_OUT_EVERY]
+    times = [*_products(record, arithmetic), *_attention(record, arithmetic), *passes]
+    fitted, held_out = ([part(each) for each in chosen] for part, chosen in ((_kept, times), (_held_out, passes)))
     sharing = [(ALL_ROWS, 0.0), *((1.0, size) for size in _reuse_sizes(record, arithmetic))]
     rates = min((_fit(fitted, *each) for each in sharing), key=lambda found: _loss(found, fitted))
-    return _calibration(rates, _error(rates, held_out, len(fitted)), arithmetic)
+    return _calibration(rates, _error(rates, held_out, fitted), arithmetic)
 
 
 def with_calibrations(profile: HardwareProfile) -> HardwareProfile:
@@ -125,57 +140,81 @@ def _reuse_sizes(record: ProbeRecord, arithmetic: str) -> list[float]:
     return [0.0, *sorted({2.0 * each.n_kv_heads * each.head_size * _BYTES * each.context for each in measured})]
 
 
-def _kept(points: list[_Point]) -> list[_Point]:
-    return [point for index, point in enumerate(points) if index % _HELD_OUT_EVERY != _HELD_OUT_EVERY - 1]
+def _is_held_out(times: _Times) -> NDArray[np.bool_]:
+    return np.asarray(np.arange(times.seconds.size) % _HELD_OUT_EVERY == _HELD_OUT_EVERY - 1)
 
 
-def _products(record: ProbeRecord, arithmetic: str) -> list[_Point]:
-    measured = [each for each in record.products if each.arithmetic == arithmetic]
-    measured.sort(key=lambda each: (each.n_out, each.n_in, each.rows))
-    return [
-        _product_point(product_cost(each.n_out, each.n_in, _BYTES, 1.0, _BYTES), each.rows, each.seconds)
-        for each in measured
+def _kept(times: _Times) -> _Times:
+    return times.part(~_is_held_out(times))
+
+
+def _held_out(times: _Times) -> _Times:
+    return times.part(_is_held_out(times))
+
+
+def _columns(rows: Sequence[tuple[float, ...]]) -> tuple[Floats, ...]:
+    """Columns of rows in rising order, so that what is held out does not depend on the order of measuring."""
+    return tuple(np.array(sorted(rows), dtype=np.float64).T)
+
+
+def _products(record: ProbeRecord, arithmetic: str) -> list[_Times]:
+    rows = [
+        (each.n_out, each.n_in, each.rows, each.seconds.median)
+        for each in record.products
+        if each.arithmetic == arithmetic
     ]
+    if not rows:
+        return []
+    n_out, n_in, n_rows, seconds = _columns(rows)
+    return [_Times(seconds=seconds, weight=1.0, at=(n_out, n_in, n_rows), predict=_product_times)]
 
 
-def _product_point(cost: Any, rows: int, seconds: Spread) -> _Point:
-    return _Point(seconds=seconds.median, weight=1.0, predict=lambda rates: product_seconds(rows, cost, rates))
+def _product_times(at: tuple[Floats, ...], rates: CalibratedRates) -> Floats:
+    n_out, n_in, n_rows = at
+    shape: Any = (n_out, n_in)  # of all products at once
+    return np.asarray(product_seconds(n_rows, product_cost(*shape, _BYTES, 1.0, _BYTES), rates))
 
 
-def _attention(record: ProbeRecord, arithmetic: str) -> list[_Point]:
-    measured = [each for each in record.attention if each.arithmetic == arithmetic]
-    measured.sort(key=lambda each: (each.batch, each.context, each.rows))
-    points = []
-    for each in measured:
-        cost = StepCost(
-            products=(),
-            n_layers=1.0,
-            n_mixture_layers=0.0,
-            kv_bytes_per_token=2.0 * each.n_kv_heads * each.head_size * _BYTES,
-            attention_flops_per_token_and_context=4.0 * each.n_heads * each.head_size,
-            hidden_bytes=0.0,
+def _attention(record: ProbeRecord, arithmetic: str) -> list[_Times]:
+    rows = [
+        (
+            each.batch,
+            each.context,
+            each.rows,
+            2.0 * each.n_kv_heads * each.head_size * _BYTES,
+            4.0 * each.n_heads * each.head_size,
+            each.seconds.median,
         )
-        points.append(_attention_point(cost, (each.rows, each.batch, each.context), each.seconds))
-    return points
+        for each in record.attention
+        if each.arithmetic == arithmetic
+    ]
+    if not rows:
+        return []
+    *at, seconds = _columns(rows)
+    return [_Times(seconds=seconds, weight=1.0, at=tuple(at), predict=_attention_times)]
 
 
-def _attention_point(cost: StepCost, at: tuple[int, int, int], seconds: Spread) -> _Point:
-    return _Point(seconds=seconds.median, weight=1.0, predict=lambda rates: attention_seconds(*at, cost, rates))
+def _attention_times(at: tuple[Floats, ...], rates: CalibratedRates) -> Floats:
+    batch, context, n_rows, kv_bytes, flops = at
+    layer: dict[str, Any] = {"kv_bytes_per_token": kv_bytes, "attention_flops_per_token_and_context": flops}
+    cost = StepCost(products=(), n_layers=1.0, n_mixture_layers=0.0, hidden_bytes=0.0, **layer)
+    return np.asarray(attention_seconds(n_rows, batch, context, cost, rates))
 
 
-def _passes(record: ProbeRecord, arithmetic: str) -> list[_Point]:
+def _passes(record: ProbeRecord, arithmetic: str) -> list[_Times]:
     measured = [each for each in record.passes if each.arithmetic == arithmetic]
-    measured.sort(key=lambda each: (each.model, each.batch, each.context, each.width))
-    points = []
-    for each in measured:
-        cost = step_cost(model(each.model), "fp32")
-        points.append(_pass_point(cost, (each.width, each.batch, each.context), each.seconds))
-    return points
+    found = []
+    for name in sorted({each.model for each in measured}):
+        rows = [(e.batch, e.context, e.width, e.seconds.median) for e in measured if e.model == name]
+        *at, seconds = _columns(rows)
+        predict = partial(_pass_times, step_cost(model(name), "fp32"))
+        found.append(_Times(seconds=seconds, weight=_WEIGHT_OF_A_PASS, at=tuple(at), predict=predict))
+    return found
 
 
-def _pass_point(cost: StepCost, at: tuple[int, int, int], seconds: Spread) -> _Point:
-    weight = _WEIGHT_OF_A_PASS
-    return _Point(seconds=seconds.median, weight=weight, predict=lambda rates: calibrated_seconds(*at, cost, rates))
+def _pass_times(cost: StepCost, at: tuple[Floats, ...], rates: CalibratedRates) -> Floats:
+    batch, context, width = at
+    return np.asarray(calibrated_seconds(width, batch, context, cost, rates))
 
 
 def _rates(logs: Floats, rows: float, reuse_bytes: float) -> CalibratedRates:
@@ -191,18 +230,18 @@ def _rates(logs: Floats, rows: float, reuse_bytes: float) -> CalibratedRates:
     )
 
 
-def _residuals(rates: CalibratedRates, points: list[_Point]) -> Floats:
-    return np.array([point.weight * np.log(point.predict(rates) / point.seconds) for point in points])
+def _residuals(rates: CalibratedRates, times: list[_Times]) -> Floats:
+    return np.concatenate([each.weight * np.log(each.ratios(rates)) for each in times])
 
 
-def _loss(rates: CalibratedRates, points: list[_Point]) -> float:
-    return float(np.abs(_residuals(rates, points)).sum())
+def _loss(rates: CalibratedRates, times: list[_Times]) -> float:
+    return float(np.abs(_residuals(rates, times)).sum())
 
 
-def _fit(points: list[_Point], rows: float, reuse_bytes: float) -> CalibratedRates:
+def _fit(times: list[_Times], rows: float, reuse_bytes: float) -> CalibratedRates:
     start, low, high = (np.log([limits[i] for limits in _PARAMETERS.values()]) for i in range(3))
     found = least_squares(
-        lambda logs: _residuals(_rates(logs, rows, reuse_bytes), points),
+        lambda logs: _residuals(_rates(logs, rows, reuse_bytes), times),
         start,
         bounds=(low, high),
         loss="soft_l1",
@@ -211,10 +250,13 @@ def _fit(points: list[_Point], rows: float, reuse_bytes: float) -> CalibratedRat
     return _rates(found.x, rows, reuse_bytes)
 
 
-def _error(rates: CalibratedRates, held_out: list[_Point], n_fitted: int) -> FitError:
-    errors = np.abs([point.predict(rates) / point.seconds - 1.0 for point in held_out])
+def _error(rates: CalibratedRates, held_out: list[_Times], fitted: list[_Times]) -> FitError:
+    errors = np.abs(np.concatenate([each.ratios(rates) for each in held_out]) - 1.0)
     return FitError(
-        n_fitted=n_fitted, n_held_out=len(held_out), median=float(np.median(errors)), worst=float(errors.max())
+        n_fitted=sum(each.seconds.size for each in fitted),
+        n_held_out=errors.size,
+        median=float(np.median(errors)),
+        worst=float(errors.max()),
     )
 
 
