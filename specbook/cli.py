@@ -18,6 +18,7 @@ from specbook import __version__
 from specbook.checks import BadInput, printable
 from specbook.commands import cycles as cycles_commands
 from specbook.commands import parity as parity_commands
+from specbook.commands import probe as probe_commands
 from specbook.commands import profile as profile_commands
 from specbook.commands import projection as projection_commands
 from specbook.commands import step_times as step_times_commands
@@ -40,6 +41,7 @@ app.add_typer(steps_app, name="steps")
 step_times_commands.register(steps_app)
 cycles_commands.register(app)
 parity_commands.register(app)
+probe_commands.register(app)
 projection_commands.register(app)
 sweep_commands.register(app)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Positive = Annotated[float, Field(gt=0.0, le=1e21, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0, le=2**53)]
@@ -22,6 +22,12 @@ class Spread(_Frozen):
     low: Positive = Field(description="10th percentile.")
     high: Positive = Field(description="90th percentile.")
     n: Size = Field(description="Measurements.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.low <= self.median <= self.high:
+            raise ValueError(f"has its median {self.median:g} outside of {self.low:g} to {self.high:g}")
+        return self
 
 
 class StreamBandwidth(_Frozen):
@@ -80,7 +86,7 @@ class ProbeRecord(_Frozen):
     budget_s: Positive
     wall_s: Positive
     scratch_bytes: Size = Field(description="Most scratch memory held at once.")
-    array_bytes: Size = Field(description="Each array of the bandwidth kernels.")
+    array_bytes: Size = Field(description="Each of the three arrays of the bandwidth kernels.")
     last_level_cache_bytes: Whole = Field(description="0 if the machine does not say.")
     bandwidth: StreamBandwidth
     matmul_flops_per_s: Spread = Field(
@@ -91,7 +97,7 @@ class ProbeRecord(_Frozen):
     attention: list[AttentionTime]
     passes: list[PassTime]
     noise: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = Field(
-        description="Median over all measurements of (high − low) ÷ median."
+        description="Median of (high − low) ÷ median over what was measured at least three times."
     )
     drift: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] = Field(
         description="Bandwidth at the end of the probe ÷ at its start."

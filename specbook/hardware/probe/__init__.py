@@ -1,0 +1,1 @@
+"""The probe: what this machine does in a minute, measured, as a hardware profile."""
