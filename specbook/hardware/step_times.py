@@ -18,6 +18,9 @@ Count = Annotated[int, Field(ge=1, le=2**31)]
 WholeNumber = Annotated[int, Field(ge=0, le=2**31)]
 
 
+_AXES = ("width", "batch", "context")
+
+
 class Cell(NamedTuple):
     """What a time was measured at; two times of one table never share it."""
 
@@ -142,6 +145,33 @@ class StepTimeTable(BaseModel):
         held = {(point.context, point.batch, point.width) for point in self.points}
         grid = product(self.contexts, self.batches, self.widths)
         return next((Cell(*cell) for cell in grid if cell not in held), None)
+
+    def full_part(self) -> StepTimeTable:
+        """The table without the batches, contexts or widths that leave holes; each hole takes what loses least.
+
+        A table with one time always has a full part. What was left out stands in the warnings.
+
+        Examples
+        --------
+        >>> cells = [(1, 1), (1, 5), (1, 9), (4, 1), (4, 5)]
+        >>> points = [StepTimePoint(batch=b, context=512, width=w, seconds=0.01) for b, w in cells]
+        >>> part = StepTimeTable(source="by hand", points=points).full_part()
+        >>> part.widths, part.batches, part.warnings
+        ([1, 5], [1, 4], ['left out, where cells were not measured: width 9'])
+        """
+        points, dropped = list(self.points), []
+        while (hole := self.model_copy(update={"points": points}).hole()) is not None:
+            name = min(_AXES, key=lambda axis: sum(_at(point, axis) == getattr(hole, axis) for point in points))
+            value = getattr(hole, name)
+            points = [point for point in points if _at(point, name) != value]
+            dropped.append(f"{name} {value:,}")
+        notes = [f"left out, where cells were not measured: {', '.join(dropped)}"] if dropped else []
+        return self.model_copy(update={"points": points, "warnings": [*self.warnings, *notes]})
+
+
+def _at(point: StepTimePoint, axis: str) -> int | None:
+    value: int | None = getattr(point, axis)
+    return value
 
 
 def read_step_times(path: Path) -> StepTimeTable:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from specbook.checks import BadInput
 from specbook.files import dump_model
@@ -107,3 +109,31 @@ def test_relative_times_may_be_large_multiples():
 
 def test_dump_model_of_a_table_names_its_schema_first():
     assert json.loads(dump_model(_table({})))["schema"] == "specbook-step-times/1"
+
+
+def _cells(*cells: tuple[int, int, int]) -> StepTimeTable:
+    points = [StepTimePoint(batch=b, context=c, width=w, seconds=0.01) for b, c, w in cells]
+    return StepTimeTable(source="by hand", points=points)
+
+
+def test_full_part_of_a_full_table_is_the_table():
+    table = _cells((1, 512, 1), (1, 512, 5), (4, 512, 1), (4, 512, 5))
+    assert table.full_part() == table
+
+
+def test_full_part_leaves_out_what_loses_least():
+    grid = [(b, c, w) for b in (1, 4, 16) for c in (512, 4096) for w in (1, 2, 5)]
+    table = _cells(*(cell for cell in grid if cell != (16, 4096, 2)))
+    part = table.full_part()
+    assert part.hole() is None
+    assert len(part.points) == 12
+    assert "left out" in part.warnings[0]
+
+
+@given(st.sets(st.tuples(st.sampled_from([1, 4, 16]), st.sampled_from([512, 4096]), st.integers(1, 4)), min_size=1))
+def test_full_part_has_no_hole_and_invents_nothing(cells: set[tuple[int, int, int]]):
+    table = _cells(*sorted(cells))
+    part = table.full_part()
+    assert part.hole() is None
+    assert part.points
+    assert set(part.points) <= set(table.points)
