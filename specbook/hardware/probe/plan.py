@@ -9,6 +9,7 @@ from specbook.checks import BadInput
 from specbook.engine.transformer_spec import TransformerSpec
 from specbook.hardware.probe.backend import Backend
 from specbook.hardware.probe.cases import AttentionCase, PassCase, ProductCase
+from specbook.hardware.probe.extent import Extent, extent
 from specbook.hardware.probe.models import (
     DIALLED,
     DRAFT,
@@ -37,65 +38,6 @@ _TEMPORARIES_BYTES = 64 * 2**20
 
 # Beyond so many cached tokens, passes and attention are measured at these widths alone: each takes up to seconds.
 _MANY_TOKENS, _FEW_WIDTHS = 65536, (1, 5)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Extent:
-    """What a budget of time allows."""
-
-    square_size: int
-    rows: tuple[int, ...]
-    with_smollm_head: bool
-    attention_contexts: tuple[int, ...]
-    contexts: tuple[int, ...]
-    batches: tuple[int, ...]
-    widths: tuple[int, ...]
-    n_pass_arithmetics: int
-
-
-_EXTENTS = {
-    45.0: Extent(
-        square_size=1536,
-        rows=tuple(range(1, 18)),
-        with_smollm_head=True,
-        attention_contexts=(512, 2048, 4096, 8192, 16384),
-        contexts=(512, 4096, 16384),
-        batches=(1, 4, 16),
-        widths=(1, 2, 3, 5, 9),
-        n_pass_arithmetics=2,
-    ),
-    15.0: Extent(
-        square_size=1024,
-        rows=(1, 2, 3, 5, 9, 17),
-        with_smollm_head=True,
-        attention_contexts=(512, 4096, 16384),
-        contexts=(512, 4096, 16384),
-        batches=(1, 4, 16),
-        widths=(1, 5),
-        n_pass_arithmetics=2,
-    ),
-    0.0: Extent(
-        square_size=512,
-        rows=(1, 5, 9),
-        with_smollm_head=False,
-        attention_contexts=(512, 4096),
-        contexts=(512, 4096),
-        batches=(1, 4),
-        widths=(1, 5),
-        n_pass_arithmetics=1,
-    ),
-}
-
-
-def extent(budget_s: float) -> Extent:
-    """What a budget allows.
-
-    Examples
-    --------
-    >>> extent(60.0).widths, extent(5.0).widths
-    ((1, 2, 3, 5, 9), (1, 5))
-    """
-    return next(found for least_s, found in _EXTENTS.items() if budget_s >= least_s)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
