@@ -183,7 +183,7 @@ def catalogue_device(name: str) -> HardwareProfile:
 
 
 def load_hardware(name_or_path: str) -> HardwareProfile:
-    """A device of the catalogue, or a ``specbook-hardware/1`` file: a name with a slash or ending in ``.json``.
+    """A device of the catalogue, a stored probe, or a ``specbook-hardware/1`` file (a slash, or ``.json``).
 
     Raises
     ------
@@ -195,5 +195,9 @@ def load_hardware(name_or_path: str) -> HardwareProfile:
     >>> load_hardware("m3-max").vendor
     'Apple'
     """
+    from specbook.hardware.probe.stored import stored_probe, stored_probe_names
+
+    if name_or_path.casefold() in stored_probe_names():
+        return stored_probe(name_or_path.casefold())
     is_path = name_or_path.endswith(".json") or "/" in name_or_path
     return read_model(Path(name_or_path), HardwareProfile) if is_path else catalogue_device(name_or_path)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from specbook.checks import BadInput, Floats
-from specbook.hardware.calibration import Calibration, FitError, ProductCalibration
+from specbook.hardware.calibration import Arithmetic, Calibration, FitError, ProductCalibration
 from specbook.hardware.probe_record import ProbeRecord
 from specbook.hardware.profile import HardwareProfile
 from specbook.roofline.calibrated import (
@@ -28,13 +28,12 @@ from specbook.roofline.calibrated import (
     calibrated_seconds,
     product_seconds,
 )
-from specbook.roofline.model_spec import model
+from specbook.roofline.model_spec import PRECISIONS, Precision, model
 from specbook.roofline.pass_cost import StepCost, product_cost, step_cost
 
 _HELD_OUT_EVERY = 3
 _WEIGHT_OF_A_PASS = 3.0
 _FEWEST_PASSES = 6
-_BYTES = 4.0  # the engine computes in 32 bits
 
 # Parameters in the order of the vector that is fitted: each with a start, a smallest and a largest value.
 _PARAMETERS = {
@@ -137,7 +136,13 @@ def with_calibrations(profile: HardwareProfile) -> HardwareProfile:
 def _reuse_sizes(record: ProbeRecord, arithmetic: str) -> list[float]:
     """Bytes of one layer and sequence that may stay near: none, or up to each context that was measured."""
     measured = [each for each in record.attention if each.arithmetic == arithmetic]
-    return [0.0, *sorted({2.0 * each.n_kv_heads * each.head_size * _BYTES * each.context for each in measured})]
+    width = _format(arithmetic).activation_bytes
+    return [0.0, *sorted({2.0 * each.n_kv_heads * each.head_size * width * each.context for each in measured})]
+
+
+def _format(arithmetic: str) -> Precision:
+    """The weight format of an arithmetic: the engine computes in 32 bits, a device in those of its name."""
+    return PRECISIONS.get(arithmetic, PRECISIONS["fp32"])
 
 
 def _is_held_out(times: _Times) -> NDArray[np.bool_]:
@@ -166,13 +171,18 @@ def _products(record: ProbeRecord, arithmetic: str) -> list[_Times]:
     if not rows:
         return []
     n_out, n_in, n_rows, seconds = _columns(rows)
-    return [_Times(seconds=seconds, weight=1.0, at=(n_out, n_in, n_rows), predict=_product_times)]
+    return [
+        _Times(
+            seconds=seconds, weight=1.0, at=(n_out, n_in, n_rows), predict=partial(_product_times, _format(arithmetic))
+        )
+    ]
 
 
-def _product_times(at: tuple[Floats, ...], rates: CalibratedRates) -> Floats:
+def _product_times(width: Precision, at: tuple[Floats, ...], rates: CalibratedRates) -> Floats:
     n_out, n_in, n_rows = at
-    shape: Any = (n_out, n_in)  # of all products at once
-    return np.asarray(product_seconds(n_rows, product_cost(*shape, _BYTES, 1.0, _BYTES), rates))
+    shape: tuple[Any, Any] = (n_out, n_in)  # of all products at once
+    cost = product_cost(*shape, width.layer_bytes, 1.0, width.activation_bytes)
+    return np.asarray(product_seconds(n_rows, cost, rates))
 
 
 def _attention(record: ProbeRecord, arithmetic: str) -> list[_Times]:
@@ -181,7 +191,7 @@ def _attention(record: ProbeRecord, arithmetic: str) -> list[_Times]:
             each.batch,
             each.context,
             each.rows,
-            2.0 * each.n_kv_heads * each.head_size * _BYTES,
+            2.0 * each.n_kv_heads * each.head_size * _format(arithmetic).activation_bytes,
             4.0 * each.n_heads * each.head_size,
             each.seconds.median,
         )
@@ -207,7 +217,7 @@ def _passes(record: ProbeRecord, arithmetic: str) -> list[_Times]:
     for name in sorted({each.model for each in measured}):
         rows = [(e.batch, e.context, e.width, e.seconds.median) for e in measured if e.model == name]
         *at, seconds = _columns(rows)
-        predict = partial(_pass_times, step_cost(model(name), "fp32"))
+        predict = partial(_pass_times, step_cost(model(name), arithmetic if arithmetic in PRECISIONS else "fp32"))
         found.append(_Times(seconds=seconds, weight=_WEIGHT_OF_A_PASS, at=tuple(at), predict=predict))
     return found
 
@@ -260,6 +270,10 @@ def _error(rates: CalibratedRates, held_out: list[_Times], fitted: list[_Times])
     )
 
 
+def _arithmetic(name: str) -> Arithmetic:
+    return "fp16" if _format(name).arithmetic == "fp16" else "fp32"
+
+
 def _calibration(rates: CalibratedRates, error: FitError, arithmetic: str) -> Calibration:
     product = ProductCalibration(
         launch_s=rates.launch_s,
@@ -269,8 +283,8 @@ def _calibration(rates: CalibratedRates, error: FitError, arithmetic: str) -> Ca
     )
     return Calibration(
         evidence="measured",
-        source=f"fit to a probe, the native engine in {arithmetic}",
-        products={"fp32": product},
+        source=f"fit to a probe, in {arithmetic}",
+        products={_arithmetic(arithmetic): product},
         step_overhead_s=rates.step_overhead_s,
         layer_overhead_s=rates.layer_overhead_s,
         attention_launch_s=rates.attention_launch_s,

@@ -53,7 +53,7 @@ def test_probe_prints_what_a_person_reads(cli, tmp_path: Path):
         assert f"{model}: ms a pass" in outcome.out
     cells = [line for line in lines if line[:3] == ["exact", "16", "16,384"]]
     assert len(cells) == 1
-    assert cells[0].count("–") == 3  # widths 2, 3 and 9 of the largest cell take too long
+    assert "–" not in cells[0]
 
 
 def test_probe_of_five_seconds_prints_too(cli, tmp_path: Path):

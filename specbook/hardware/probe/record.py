@@ -184,7 +184,7 @@ def _step_times(name: str, backend: Backend, record: ProbeRecord) -> list[StepTi
             engine=backend.engine_name(arithmetic),
             source=f"specbook probe of {record.date}",
             points=[_point(time) for time in times],
-        )
+        ).full_part()
         for (model, arithmetic), times in groups.items()
     ]
 
