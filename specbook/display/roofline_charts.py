@@ -30,7 +30,7 @@ def speedup_by_batch_chart(frame: pl.DataFrame, title: str) -> Any:
     """
     order = frame["device"].unique(maintain_order=True).to_list()
     lines = (
-        alt.Chart(inline(frame.select("device", "batch", "speedup", "draft_length")))
+        alt.Chart(inline(frame.select("device", "batch", "speedup", "draft_length"), 4))
         .mark_line(point=alt.OverlayMarkDef(size=24))
         .encode(
             x=alt.X(
@@ -65,7 +65,7 @@ def device_batch_chart(frame: pl.DataFrame, title: str) -> Any:
     labelled = frame.with_columns(
         label=pl.when(drafts).then(figures).otherwise(pl.lit("none")),
     )
-    base = alt.Chart(inline(labelled)).encode(
+    base = alt.Chart(inline(labelled, 4)).encode(
         x=alt.X("batch:O", title="batch (sequences)", axis=alt.Axis(labelAngle=0, orient="top")),
         y=alt.Y("device:N", title=None, sort=order, axis=alt.Axis(labelLimit=160)),
         tooltip=["device:N", "batch:O", "draft_length:Q", alt.Tooltip("speedup:Q", format=".2f")],
@@ -109,7 +109,7 @@ def bypass_chart(frame: pl.DataFrame, title: str) -> Any:
     """
     label = pl.when("bypass").then(pl.lit("none")).otherwise(pl.format("K = {}", "best_draft_length"))
     labelled = frame.drop("hardware", strict=False).with_columns(label=label)
-    base = alt.Chart(inline(labelled)).encode(
+    base = alt.Chart(inline(labelled, 4)).encode(
         x=alt.X("batch:O", title="batch (sequences)", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("context:O", title="context (tokens)", sort="descending"),
         tooltip=["batch:O", "context:O", "best_draft_length:Q", alt.Tooltip("speedup:Q", format=".2f")],
@@ -179,7 +179,7 @@ def roofline_chart(frame: pl.DataFrame, device: DeviceRates, title: str) -> Any:
     roof = pl.DataFrame({"flops_per_byte": intensities, "tflops_per_s": roof_flops / 1e12})
     points = frame.with_columns(tflops_per_s=pl.col("flops_per_s") / 1e12).drop("flops_per_s")
     marks = (
-        alt.Chart(inline(points))
+        alt.Chart(inline(points, 4))
         .mark_point(size=70, opacity=0.9)
         .encode(
             x=x,
@@ -189,6 +189,6 @@ def roofline_chart(frame: pl.DataFrame, device: DeviceRates, title: str) -> Any:
             tooltip=["step:N", "batch:Q", alt.Tooltip("flops_per_byte:Q", format=".1f")],
         )
     )
-    text = alt.Chart(inline(points)).mark_text(dy=-11, fontSize=11, color=QUIET).encode(x=x, y=y, text="batch:Q")
+    text = alt.Chart(inline(points, 4)).mark_text(dy=-11, fontSize=11, color=QUIET).encode(x=x, y=y, text="batch:Q")
     line = alt.Chart(inline(roof)).mark_line(color=QUIET).encode(x=x, y=y)
     return finish(alt.layer(line, marks, text, title=title), height=300)

@@ -64,7 +64,7 @@ def passes_chart(frame: pl.DataFrame, title: str) -> Any:
     """
     kinds = frame["step_time"].unique(maintain_order=True).to_list()
     chart = (
-        alt.Chart(inline(frame), title=title)
+        alt.Chart(inline(frame, 4), title=title)
         .mark_line(point=alt.OverlayMarkDef(size=22))
         .encode(
             x=_BATCH,
@@ -96,10 +96,17 @@ def published_chart(frame: pl.DataFrame, title: str, by: str, value: str) -> Any
     >>> len(published_chart(pl.DataFrame(rows), "Gain", "drafter", "gain").to_dict()["layer"])
     3
     """
-    base = alt.Chart(inline(frame.select(by, "batch", "source", "value"))).encode(
-        x=_BATCH,
+    lines_of = frame[by].unique(maintain_order=True).to_list()
+    batches = [batch for batch in frame["batch"].unique().sort().to_list() if batch.bit_count() == 1]
+    base = alt.Chart(inline(frame.select(by, "batch", "source", "value"), 4)).encode(
+        x=alt.X(
+            "batch:Q",
+            title="batch (sequences)",
+            scale=alt.Scale(type="log", base=2, nice=False),
+            axis=alt.Axis(format="d", values=batches),
+        ),
         y=alt.Y("value:Q", title=value, scale=alt.Scale(zero=False)),
-        color=alt.Color(f"{by}:N", title=None, sort=frame[by].unique(maintain_order=True).to_list()),
+        color=alt.Color(f"{by}:N", title=None, sort=lines_of, legend=alt.Legend(columns=1, labelLimit=420)),
         tooltip=[f"{by}:N", "source:N", "batch:Q", alt.Tooltip("value:Q", format=".2f")],
     )
     lines = base.transform_filter("datum.source == 'model'").mark_line()
@@ -126,7 +133,7 @@ def tree_chart(frame: pl.DataFrame, title: str) -> Any:
     """
     labelled = frame.with_columns(batch=pl.format("batch {}", "batch"))
     lines = (
-        alt.Chart(inline(labelled))
+        alt.Chart(inline(labelled, 4))
         .mark_line(point=alt.OverlayMarkDef(size=30))
         .encode(
             x=alt.X("n_nodes:Q", title="drafted tokens (nodes)", scale=alt.Scale(type="log", base=2)),
@@ -154,7 +161,7 @@ def front_chart(front: pl.DataFrame, top: pl.DataFrame, title: str) -> Any:
     >>> row = {"method": ["eagle"], "batch": [1], "tpot_s": [0.003], "throughput_tokens_per_s": [330.0]}
     >>> role = {"role": ["balanced"], **row}
     >>> len(front_chart(pl.DataFrame(row), pl.DataFrame(role), "Front").to_dict()["layer"])
-    3
+    4
     """
     x = alt.X("tpot_ms:Q", title="time per token (ms)", scale=alt.Scale(type="log", nice=False))
     y = alt.Y("throughput_tokens_per_s:Q", title="throughput (tokens/s)", scale=alt.Scale(type="log"))
@@ -162,11 +169,10 @@ def front_chart(front: pl.DataFrame, top: pl.DataFrame, title: str) -> Any:
     points = front.with_columns(tpot_ms=1e3 * pl.col("tpot_s")).select(columns)
     roles = top.with_columns(tpot_ms=1e3 * pl.col("tpot_s")).select("role", *columns)
     tooltip = ["method:N", "batch:Q", alt.Tooltip("tpot_ms:Q", format=".2f"), "throughput_tokens_per_s:Q"]
-    marks = alt.Chart(inline(points)).mark_point(size=40).encode(x=x, y=y, color=alt.Color("method:N", title=None))
-    rings = alt.Chart(inline(roles)).mark_point(size=200, filled=False, strokeWidth=2, color=QUIET).encode(x=x, y=y)
-    text = (
-        alt.Chart(inline(roles))
-        .mark_text(align="right", dx=-12, fontSize=12, color=QUIET)
-        .encode(x=x, y=y, text="role:N")
-    )
-    return finish(alt.layer(marks.encode(tooltip=tooltip), rings, text, title=title), height=320)
+    marks = alt.Chart(inline(points, 4)).mark_point(size=40).encode(x=x, y=y, color=alt.Color("method:N", title=None))
+    rings = alt.Chart(inline(roles, 4)).mark_point(size=200, filled=False, strokeWidth=2, color=QUIET).encode(x=x, y=y)
+    words = alt.Chart(inline(roles, 4)).encode(x=x, y=y, text="role:N")
+    last = "datum.role == 'high-load fallback'"  # at the right edge, where words must run to the left
+    left = words.transform_filter(last).mark_text(align="right", dx=4, dy=18, fontSize=12, color=QUIET)
+    right = words.transform_filter(f"!({last})").mark_text(align="left", dx=14, dy=10, fontSize=12, color=QUIET)
+    return finish(alt.layer(marks.encode(tooltip=tooltip), rings, left, right, title=title), height=320)
