@@ -112,7 +112,7 @@ def published_chart(frame: pl.DataFrame, title: str, by: str, value: str) -> Any
     lines = base.transform_filter("datum.source == 'model'").mark_line()
     points = base.transform_filter("datum.source == 'published'").mark_point(size=70, filled=False, strokeWidth=2)
     one = alt.Chart(alt.InlineData(values=[{"one": 1}])).mark_rule(strokeDash=[5, 4], color=QUIET).encode(y="one:Q")
-    text = alt.Title(title, subtitle="lines: calibrated model; circles: published; dashed: no gain")
+    text = alt.Title(title, subtitle="lines: model; circles: published")
     return finish(alt.layer(lines, points, one, title=text), height=300)
 
 
@@ -174,5 +174,5 @@ def front_chart(front: pl.DataFrame, top: pl.DataFrame, title: str) -> Any:
     words = alt.Chart(inline(roles, 4)).encode(x=x, y=y, text="role:N")
     last = "datum.role == 'high-load fallback'"  # at the right edge, where words must run to the left
     left = words.transform_filter(last).mark_text(align="right", dx=4, dy=18, fontSize=12, color=QUIET)
-    right = words.transform_filter(f"!({last})").mark_text(align="left", dx=14, dy=10, fontSize=12, color=QUIET)
+    right = words.transform_filter(f"!({last})").mark_text(align="left", dx=12, dy=20, fontSize=12, color=QUIET)
     return finish(alt.layer(marks.encode(tooltip=tooltip), rings, left, right, title=title), height=320)

@@ -176,7 +176,7 @@ def show_ranking(result: FunnelResult, top: int) -> None:
     device = config.hardware[0]
     title = (
         f"{device.device}: {config.target.name} {config.precision} with {result.grids[0].drafter_name} "
-        f"{config.draft_precision}, {config.step_time} step times"
+        f"{config.draft_precision}, {config.step_time}"
     )
     width = open_console().width
     left_out = (_ONLY_WIDE if width < _MEDIUM else set()) | (_ONLY_MEDIUM if width < _NARROW else set())

@@ -165,7 +165,11 @@ class _PerDevice:
     overhead_s: float = 0.0
 
     def __call__(self, tokens: Any, batch: Any, context: Any, xp: Any = np) -> Any:
-        return np.concatenate([np.atleast_1d(step(tokens, batch, context, xp)) for step in self.steps])
+        try:
+            return np.concatenate([np.atleast_1d(step(tokens, batch, context, xp)) for step in self.steps])
+        except ValueError as error:  # the choice of what to project reaches beyond somebody's table
+            remedy = "measure it, or take calibrated step times"
+            raise BadInput(str(error), field="step_time", value=self.kind, remedy=remedy) from None
 
 
 def _roofline(config: GridConfig, cost: StepCost, precision_name: str) -> StepTime:
@@ -362,7 +366,7 @@ def _tree_nodes(candidates: DraftCandidates) -> list[int | None]:
 
 def _regimes(arrays: GridArrays, column: Any) -> pl.Series:
     if arrays.is_compute_bound is None:
-        return pl.Series([None], dtype=pl.String)
+        return pl.Series([None] * column(0).size, dtype=pl.String)
     names = pl.Series(["memory", "compute"])
     return names.gather(column(arrays.is_compute_bound).astype(np.uint32))
 

@@ -14,12 +14,13 @@ from selenium.webdriver import Chrome
 from specbook.acceptance.library import library_profile
 from specbook.display.explorer import Explorer
 from specbook.display.explorer_config import MAX_DRAFT_LENGTH, ExplorerConfig, step_time_label
-from specbook.hardware.profile import catalogue_device, catalogue_names
-from specbook.roofline.drafting import METHODS
+from specbook.display.figures import DEVICES
+from specbook.hardware.profile import catalogue_device
 from specbook.roofline.model_spec import model
 from tests.browser.chromium import browser, open_page, page_errors, requests, wait_until
 
 PAGE = "notebooks/06_roofline.html"
+METHODS = ("draft_model", "eagle", "medusa", "ngram")
 DOMAINS = ("conversation", "translation", "summarization", "qa", "math", "rag")
 FIND = "const view = window.specbookViews.find(v => v && v.container().querySelector('[name=hardware]'));"
 SET = (
@@ -50,9 +51,9 @@ return [box(view.container().querySelector('svg')), texts.map(box)];
 @pytest.fixture(scope="module")
 def explorer() -> Explorer:
     evidence = {name: library_profile(f"spec-bench-sps-vicuna-7b-{name}") for name in DOMAINS}
-    hardware = tuple(map(catalogue_device, catalogue_names()))
+    hardware = tuple(map(catalogue_device, DEVICES))
     pair = {"target": model("Vicuna-7B-v1.3"), "draft": model("Llama-68M")}
-    return Explorer(ExplorerConfig(**pair, hardware=hardware, evidence=evidence))
+    return Explorer(ExplorerConfig(**pair, hardware=hardware, evidence=evidence, methods=METHODS))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def settings() -> list[dict[str, Any]]:
         ends[index % len(ends)]
         | {"hardware": device, "evidence": DOMAINS[index % len(DOMAINS)]}
         | dict(zip(("method", "step_time", "precision"), choices[index * 7 % len(choices)], strict=True))
-        for index, device in enumerate(catalogue_names() * 2)
+        for index, device in enumerate(DEVICES * 4)
     ]
     middle = {"draft_length": 9, "batch": 37, "context": 1024, "hardware": "mi300x", "evidence": "rag"}
     return [*cases, *(middle | {"method": method} for method in METHODS)]
