@@ -257,7 +257,7 @@ def paying_batches(row: Mapping[str, Any]) -> str:
         return "drafting never pays"
     last = row["max_batch"] if beyond is None else beyond - 1
     gaps = "" if row["n_paying_batches"] == last - first + 1 else ", with gaps"
-    upto = f"{last:,} and beyond" if beyond is None else f"{last:,}"
+    upto = f"{last:,}, the largest looked at" if beyond is None else f"{last:,}"
     largest = row["largest_fitting_batch"]
     fits = f"; it fits up to batch {largest:,}" if largest < row["max_batch"] else ""
     return f"drafting pays from batch {first:,} to {upto}{gaps}{fits}"

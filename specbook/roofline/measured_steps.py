@@ -235,6 +235,7 @@ def measured_steps(
     problem = "several measured tables" if chosen else "no measured passes"
     problem += f" of that model {'under that engine ' if held and engine else ''}on {profile.name}"
     remedy = f"it holds {listed}" if listed else "it holds none at all"
+    remedy += "; name one with --backend" if chosen else ""
     raise BadInput(problem, field="step_times", value=value, remedy=remedy)
 
 

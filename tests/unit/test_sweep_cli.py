@@ -107,3 +107,50 @@ def test_project_shared_by_devices_is_faster(cli, tmp_path: Path):
         assert table["n_devices"].unique().to_list() == [int(devices)]
         times.append(table["baseline_tpot_s"].min())
     assert times[1] < times[0]
+
+
+MEASURED = (
+    "--max-draft-length",
+    "8",
+    "--hardware",
+    "epyc-zen4-2core",
+    "--target",
+    "specbook-target-r8",
+    "--step-time",
+    "measured",
+)
+
+
+@pytest.mark.parametrize("command", ["project", "funnel", "sweep"])
+def test_measured_passes_are_projected_where_they_were_measured(cli, tmp_path: Path, command: str):
+    out = tmp_path / "t"
+    places = ("--method", "ngram", "--backend", "specbook exact", "--batch", "1,4,16", "--context", "512,4096")
+    outcome = cli(command, *EVIDENCE, "--assume", "truncation", *MEASURED, *places, "--out", out)
+    assert outcome.code == 0
+    table = pl.read_parquet(
+        out if command == "project" else out / f"{'front' if command == 'sweep' else 'ranking'}.parquet"
+    )
+    assert table["step_time_source"].unique().to_list() == ["measured passes"]
+    assert table.height > 1
+    assert table["regime"].null_count() == table.height
+
+
+@pytest.mark.parametrize("command", ["project", "sweep"])
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("--backend", "specbook exact", "--batch", "1,64"), "batch must lie in [1, 16]"),
+        (("--backend", "specbook exact", "--context", "100"), "context must lie in [512, 16384]"),
+        (("--backend", "specbook exact", "--method", "lookahead"), "width must lie in [1, 9]"),
+        ((), "name one with --backend"),
+    ],
+)
+def test_measured_passes_refuse_the_rest_in_one_line(
+    cli, tmp_path: Path, command: str, arguments: tuple[str, ...], part: str
+):
+    out, place = tmp_path / "t", ("--method", "ngram", "--batch", "1", "--context", "512")
+    outcome = cli(command, *EVIDENCE, "--assume", "truncation", *MEASURED, *place, *arguments, "--out", out)
+    assert outcome.code == 2
+    assert len(outcome.err.splitlines()) == 1
+    assert part in outcome.err
+    assert not out.exists()
