@@ -56,6 +56,7 @@ def sweep_summary(configs: Sequence[FunnelConfig], result: SweepResult) -> dict[
     Examples
     --------
     >>> from specbook.funnel import example_funnel
+    >>> from specbook.roofline.sweep import sweep
     >>> config = example_funnel()
     >>> sorted(sweep_summary([config], sweep(sweep_config([config]))))
     ['break_even', 'config', 'n_configurations', 'n_on_front', 'notes', 'paying_context', 'schema',
