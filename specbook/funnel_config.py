@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specbook.acceptance.candidates import Assumption, DraftCandidates, group_profiles
+from specbook.acceptance.candidates import Assumption, group_profiles
 from specbook.acceptance.choices import drafts_of
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.checks import BadInput
@@ -33,7 +33,8 @@ class FunnelConfig:
     assume : "none" or "truncation"
     max_draft_length : int
     method : str or None
-        What drafting costs like. None: like ``draft`` if one is named, else like the method of the evidence.
+        What drafting costs like. None: like ``draft`` if one is named, else like the method of the evidence. Where
+        some evidence is of a draft model, ``draft`` is for that, and other methods cost what they are.
     step_time : str
         ``doctrine``, ``calibrated`` or ``measured``.
     backend : str or None
@@ -69,7 +70,7 @@ class FunnelConfig:
 
     def _grid(self, group: Sequence[AcceptanceProfile]) -> GridConfig:
         candidates = drafts_of(group, assume=self.assume, max_draft_length=self.max_draft_length)
-        method = self.method_of(candidates)
+        method = self.method_of(candidates.method)
         return GridConfig(
             hardware=self.hardware,
             target=self.target,
@@ -86,11 +87,20 @@ class FunnelConfig:
             tensor_parallel=self.tensor_parallel,
         )
 
-    def method_of(self, candidates: DraftCandidates) -> MethodName:
-        """What drafting costs like: as stated, else the named draft model, else the method of the evidence."""
+    def method_of(self, measured: str | None) -> MethodName:
+        """What drafting costs like for evidence of a method, as the attribute ``method`` says.
+
+        Raises
+        ------
+        BadInput
+            If nobody modelled it.
+        """
         if self.method is not None:
             return self.method
-        return "draft_model" if self.draft is not None else costs_like(candidates.method)
+        is_for_others = any(profile.method == "draft_model" for profile in self.profiles)
+        if self.draft is None or (is_for_others and measured not in (None, "draft_model")):
+            return costs_like(measured)
+        return "draft_model"
 
     def _measured(self, method: MethodName) -> tuple[MeasuredPair, ...]:
         if method in ("eagle", "mtp", "medusa"):

@@ -8,7 +8,7 @@ from specbook.acceptance.candidates import MEASURED, DraftCandidates
 from specbook.acceptance.library import library_profile
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.funnel_config import FunnelConfig
-from specbook.roofline.calibrations import calibration_label
+from specbook.roofline.calibrations import ASSUMED_LINK_BYTES_PER_S, calibration_label, calibration_of
 from specbook.roofline.model_spec import ModelSpec, precision, same_model
 
 _IDEAL = (
@@ -19,7 +19,10 @@ _CALIBRATED = (
     "step times are calibrated, {sources}. Sampling, scheduling and the server's own time between steps are not in "
     "them, so a measured gain is mostly smaller still"
 )
-_MEASURED = "step times are measured passes, interpolated between the measured points and never beyond them"
+_MEASURED = (
+    "step times are measured passes, interpolated between the measured points and never beyond them, with weights as "
+    "they were measured; the stated format counts in memory alone"
+)
 MEMORY = "memory is counted in full: weights and cache, with nothing set aside for activations or the runtime"
 
 
@@ -82,7 +85,8 @@ def _identity_notes(config: FunnelConfig) -> list[str]:
     draft = config.draft
     targets = sorted({p.target for p in config.profiles if p.target and not same_model(p.target, config.target)})
     unnamed = any(profile.target is None for profile in config.profiles)
-    drafters = [] if draft is None else sorted({text for p in config.profiles if (text := _other_drafter(p, draft))})
+    drafted = [p for p in config.profiles if draft is not None and config.method_of(p.method) == "draft_model"]
+    drafters = [] if draft is None else sorted({text for p in drafted if (text := _other_drafter(p, draft))})
     return [
         *(
             f"acceptance was measured on {name}, not on {config.target.name}; it belongs to the pair it was measured on"
@@ -129,4 +133,21 @@ def _hardware_notes(config: FunnelConfig) -> list[str]:
     without = [profile.name for profile in config.hardware if profile.peak_flops_per_s.fp8 is None]
     if "fp8" in arithmetic and without:
         notes.append(f"no FP8 rate is known, so FP8 weights compute at the 16-bit rate, on {', '.join(without)}")
+    return [*notes, *_calibration_notes(config)]
+
+
+def _calibration_notes(config: FunnelConfig) -> list[str]:
+    """What a calibration does not say and something else stands in for."""
+    if config.step_time != "calibrated":
+        return []
+    notes, found = [], [(profile.name, calibration_of(profile, config.backend)) for profile in config.hardware]
+    single = [name for name, known in found if known is not None and set(known.products) == {"fp32"}]
+    if single and {config.precision, config.draft_precision} != {"fp32"}:
+        notes.append(
+            f"only 32-bit arithmetic was measured, so narrower weights compute at its rate, on {', '.join(single)}"
+        )
+    linkless = [name for name, known in found if known is None or known.link_bandwidth_bytes_per_s is None]
+    if linkless and config.tensor_parallel > 1:
+        link = f"{ASSUMED_LINK_BYTES_PER_S / 1e9:.0f} GB/s"
+        notes.append(f"no link between devices is known, so {link} one way is assumed, on {', '.join(linkless)}")
     return notes

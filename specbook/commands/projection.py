@@ -59,7 +59,8 @@ MaxLengthOption = Annotated[int, typer.Option("--max-draft-length", min=1, max=6
 MethodOption = Annotated[
     MethodChoice,
     typer.Option(
-        "--method", help="What drafting costs like; evidence: the draft model if named, else what was measured."
+        "--method",
+        help="What drafting costs like; evidence: the draft model if named, other methods beside it as measured.",
     ),
 ]
 StepTimeOption = Annotated[

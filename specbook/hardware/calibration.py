@@ -82,5 +82,5 @@ class Calibration(BaseModel):
         default=1.0, description="T tokens touch the experts that T^γ independent ones would; 1 is uniform routing."
     )
     link_latency_s: Seconds = Field(default=0.0, description="One all-reduce of no size between devices.")
-    link_bandwidth_bytes_per_s: Rate | None = Field(default=None, description="One way; null for none.")
+    link_bandwidth_bytes_per_s: Rate | None = Field(default=None, description="One way; null if unknown.")
     error: FitError | None = Field(default=None, description="On held-out points, if it was fitted here.")

@@ -342,7 +342,8 @@ class CalibratedRoofline:
             for each in self.cost.products
         ]
         memory_s, arithmetic_s = _attention_times(tokens, batch, self.cost, self.rates)
-        reads = kv_passes(tokens, self.rates.rows_per_kv_pass)
+        stays_near = context * self.cost.kv_bytes_per_token_and_layer <= self.rates.kv_reuse_bytes
+        reads = np.where(stays_near, 1.0, kv_passes(tokens, self.rates.rows_per_kv_pass))
         return context * (arithmetic_s - reads * memory_s) > sum(pair[0] - pair[1] for pair in pairs)
 
 

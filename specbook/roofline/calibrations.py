@@ -16,6 +16,9 @@ from specbook.roofline.model_spec import precision
 
 ASSUMED = "assumed: overheads of five data-centre GPUs"
 
+# Between devices of which no link is known: PCI Express 4.0 with 16 lanes, one way.
+ASSUMED_LINK_BYTES_PER_S = 32e9
+
 
 def calibration_of(profile: HardwareProfile, backend: str | None = None) -> Calibration | None:
     """The calibration of a device for a backend, or its first; None if it has none.
@@ -100,7 +103,8 @@ def calibration_label(profile: HardwareProfile, backend: str | None = None) -> s
 def calibrated_rates(profile: HardwareProfile, precision_name: str, backend: str | None = None) -> CalibratedRates:
     """Numbers of a device for one weight format, from its calibration or from the assumption.
 
-    Weights in 4 bits are computed in 16. Where 8-bit arithmetic was not calibrated, the rates of 16 bits stand in.
+    Weights in 4 bits are computed in 16. Where 8-bit arithmetic was not calibrated, the rates of 16 bits stand in;
+    where no link between devices is known, :data:`ASSUMED_LINK_BYTES_PER_S`.
 
     Raises
     ------
@@ -135,7 +139,7 @@ def calibrated_rates(profile: HardwareProfile, precision_name: str, backend: str
         expert_overhead_s=found.expert_overhead_s,
         routing_exponent=found.routing_exponent,
         link_latency_s=found.link_latency_s,
-        link_bandwidth_bytes_per_s=found.attention_bandwidth_bytes_per_s if link is None else link,
+        link_bandwidth_bytes_per_s=ASSUMED_LINK_BYTES_PER_S if link is None else link,
     )
 
 

@@ -34,7 +34,7 @@ class Contest:
         Whether weights and cache fit in memory.
     best_speedup : (3, n_hardware, n_batches, n_contexts) ndarray of float64
         Highest speedup of any draft, whether or not it fits: with the low end of its interval of tokens, as it is, and
-        with the high end; NaN where no evidence has an interval.
+        with the high end. Drafts without an interval count as they are; NaN where no evidence has one.
     """
 
     grids: tuple[GridConfig, ...]
@@ -87,7 +87,7 @@ def hold_contest(grids: Sequence[GridConfig]) -> Contest:
     rows = {name: [held[0][0][name], *(each[1][name] for each in held)] for name in names}
     return Contest(
         grids=tuple(grids),
-        best_speedup=_fmax([each[2] for each in held]),
+        best_speedup=_best_of([each[2] for each in held]),
         **{name: np.stack(values) for name, values in rows.items()},
     )
 
@@ -145,24 +145,26 @@ def best_speedups(grid: GridConfig, speedup: Floats) -> Floats:
     Returns
     -------
     (3, n_hardware, n_batches, n_contexts) ndarray of float64
-        1 where there is no draft; NaN at the ends where the evidence has no interval.
+        In rising order along the first axis. 1 where there is no draft; NaN at the ends where the evidence has no
+        interval. A draft without one, beside others that have one, counts as it is.
     """
     drafts = speedup[:, 1:]
     if drafts.shape[1] == 0:
         return np.ones((3, speedup.shape[0], *speedup.shape[2:]))
     middle = drafts.max(axis=1)
-    ends = []
-    for side in (0, 1):
-        tokens = [np.nan if pair is None else pair[side] for pair in grid.candidates.intervals]
-        factor = axis(tokens, 1)[:, 1:] / axis(grid.candidates.expected_tokens, 1)[:, 1:]
-        known = ~np.isnan(factor[0, :, 0, 0])
-        if not known.any():
-            ends.append(np.full_like(middle, np.nan))
-            continue
-        ends.append((drafts[:, known] * factor[:, known]).max(axis=1))
-    return np.stack([ends[0], middle, ends[1]])
+    intervals, expected = grid.candidates.intervals[1:], grid.candidates.expected_tokens[1:]
+    if not any(intervals):
+        return np.stack([np.full_like(middle, np.nan), middle, np.full_like(middle, np.nan)])
+    pairs = [pair or (tokens, tokens) for pair, tokens in zip(intervals, expected, strict=True)]
+    low, high = (
+        (drafts * (axis([pair[side] for pair in pairs], 1) / axis(expected, 1))).max(axis=1) for side in (0, 1)
+    )
+    return np.stack([low, middle, high])
 
 
-def _fmax(values: Sequence[Floats]) -> Floats:
-    """The largest of several, where NaN counts as not known."""
-    return np.asarray(np.fmax.reduce(np.stack(values), axis=0))
+def _best_of(values: Sequence[Floats]) -> Floats:
+    """The largest speedups of several methods; one without an interval counts as it is where others have one."""
+    each = np.stack(values)  # (n_methods, 3, ...)
+    known = ~np.isnan(each).all(axis=0)
+    filled = np.where(np.isnan(each), each[:, 1:2], each)
+    return np.asarray(np.where(known, filled.max(axis=0), np.nan))

@@ -14,7 +14,7 @@ from specbook.acceptance.profile import profile_from_accepted, profile_from_coun
 from specbook.checks import BadInput
 from specbook.funnel import example_funnel, run_funnel, summary, write_funnel
 from specbook.funnel_config import FunnelConfig
-from specbook.hardware.profile import catalogue_device
+from specbook.hardware.profile import catalogue_device, load_hardware
 from specbook.roofline.model_spec import model
 
 VARIED = FunnelConfig(
@@ -144,6 +144,25 @@ def test_notes_name_what_is_odd_about_the_pair():
 def test_notes_say_where_fp8_falls_back():
     assert "no FP8 rate is known" in _notes(hardware=(catalogue_device("a100-sxm4-80gb"),), precision="fp8")
     assert "no FP8 rate is known" not in _notes(precision="bf16")
+
+
+def test_notes_say_what_a_calibration_leaves_open():
+    probed = (load_hardware("epyc-zen4-2core"),)
+    assert "only 32-bit arithmetic was measured" in _notes(hardware=probed)
+    assert "only 32-bit" not in _notes(hardware=probed, precision="fp32", draft_precision="fp32")
+    assert "no link between devices is known, so 32 GB/s one way is assumed, on mi300x" in _notes(tensor_parallel=2)
+    assert "no link" not in _notes() + _notes(tensor_parallel=2, hardware=(catalogue_device("h100-sxm5"),))
+
+
+def test_a_draft_model_is_for_its_own_evidence_where_there_is_some():
+    eagle = library_profile("eagle-vicuna-7b-t0")
+    small = library_profile("spec-bench-sps-vicuna-7b")
+    config = replace(VARIED, profiles=(eagle, small), assume="truncation")
+    assert [grid.method for grid in config.grids()] == ["eagle", "draft_model"]
+    assert not any("(eagle)" in note for note in run_funnel(config).notes)
+    alone = replace(config, profiles=(eagle,))
+    assert [grid.method for grid in alone.grids()] == ["draft_model"]
+    assert any("(eagle)" in note for note in run_funnel(alone).notes)
 
 
 def test_write_funnel_parquet_names_its_schema_and_sources(tmp_path):

@@ -135,7 +135,11 @@ def test_sweep_break_even_is_that_of_the_best_draft(every: pl.DataFrame):
         best = (
             drafts.filter(hardware=row["hardware"], context=row["context"])
             .group_by("batch")
-            .agg(pl.col("speedup").max(), pl.col("speedup_low").max(), pl.col("speedup_high").max())
+            .agg(
+                pl.col("speedup").max(),
+                pl.coalesce("speedup_low", "speedup").max(),
+                pl.coalesce("speedup_high", "speedup").max(),
+            )
             .sort("batch")
         )
         for end, column in (("_low", "speedup_low"), ("", "speedup"), ("_high", "speedup_high")):
@@ -160,6 +164,16 @@ def test_sweep_paying_context_is_that_of_the_best_draft(every: pl.DataFrame):
         pays = set(best.filter(pl.col("speedup") > 1.0)["context"].to_list())
         from_there = [c for c in contexts if all(later in pays for later in contexts if later >= c)]
         assert row["paying_context"] == (min(from_there) if from_there else None)
+
+
+def test_contest_ends_hold_the_best_draft_where_only_some_evidence_has_an_interval():
+    one = hold_contest([BASE]).best_speedup
+    mixed = hold_contest(GRIDS).best_speedup
+    assert np.all(np.diff(mixed, axis=0) >= 0.0)
+    assert np.all(one <= mixed)
+    some = replace(CHAIN, token_intervals=(None, (1.6, 1.8), None, None))
+    ends = hold_contest([replace(BASE, candidates=some)]).best_speedup
+    assert np.all(np.diff(ends, axis=0) >= 0.0)
 
 
 def test_sweep_without_intervals_says_so():
