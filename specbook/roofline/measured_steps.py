@@ -97,9 +97,9 @@ class MeasuredSteps:
         Raises
         ------
         BadInput
-            If the table has a hole, or measures rounds.
+            If the table has a hole, measures rounds, or is relative and ``one_pass_s`` is missing.
         ValueError
-            If ``one_pass_s`` is missing, not wanted, or not positive.
+            If ``one_pass_s`` is not wanted, or not positive.
 
         Examples
         --------
@@ -188,7 +188,9 @@ def _scale(table: StepTimeTable, one_pass_s: float | None) -> float:
             raise ValueError(f"one_pass_s must be left out, since the table holds seconds; got {one_pass_s}")
         return 1.0
     if one_pass_s is None:
-        raise ValueError("one_pass_s must be given: the table is relative to one pass over one position; got None")
+        problem = "one_pass_s must be given, since the table is relative to one pass over one position"
+        remedy = "give its seconds, or bring a table in seconds"
+        raise BadInput(problem, file=table.source, field="unit", value=table.unit, remedy=remedy)
     return float(check_positive("one_pass_s", one_pass_s))
 
 

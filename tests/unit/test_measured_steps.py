@@ -148,6 +148,12 @@ def test_measured_steps_of_a_relative_table_need_one_pass(one_pass_s: float | No
         MeasuredSteps.from_table(_table(unit="relative"), one_pass_s=one_pass_s)
 
 
+def test_measured_steps_of_a_relative_table_name_it():
+    relative = _table(unit="relative")
+    with pytest.raises(BadInput, match="by hand: unit = 'relative': one_pass_s must be given"):
+        MeasuredSteps.from_table(relative)
+
+
 def test_measured_steps_in_seconds_refuse_one_pass():
     with pytest.raises(ValueError, match="one_pass_s must be left out, since the table holds seconds"):
         MeasuredSteps.from_table(_table(), one_pass_s=0.01)
