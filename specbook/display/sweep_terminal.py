@@ -20,7 +20,17 @@ def show_sweep(result: SweepResult) -> None:
     for (target, precision), top in result.top.group_by("target", "precision", maintain_order=True):
         _show_roles(f"{target} {precision}", _worth_showing(top))
     for (target, precision), edges in result.break_even.group_by("target", "precision", maintain_order=True):
-        _show_break_even(f"{target} {precision}", edges)
+        name = f"{target} {precision}"
+        _show_break_even(name, edges)
+        _say_what_is_too_large(name, edges, result.top.filter(target=target, precision=precision))
+
+
+def _say_what_is_too_large(name: str, edges: pl.DataFrame, top: pl.DataFrame) -> None:
+    """Devices that have no role at any context, since not even the weights and the smallest batch fit."""
+    fitting = set(top["hardware"])
+    without = [device for device in edges["hardware"].unique(maintain_order=True) if device not in fitting]
+    if without:
+        say(f"{name}: nothing of this grid fits in the memory of {', '.join(without)}")
 
 
 def _worth_showing(top: pl.DataFrame) -> pl.DataFrame:

@@ -109,6 +109,16 @@ def test_project_shared_by_devices_is_faster(cli, tmp_path: Path):
     assert times[1] < times[0]
 
 
+def test_sweep_says_where_nothing_fits(cli, tmp_path: Path):
+    devices = ("--hardware", "l4", "--hardware", "h100-sxm5")
+    large = ("sweep", *EVIDENCE, *SMALL, *devices, "--target", "Llama-3.1-70B", "--draft", "Llama-68M")
+    outcome = cli(*large, "--precision", "bf16,fp8", "--out", tmp_path / "s")
+    assert outcome.code == 0
+    assert "Llama-3.1-70B bf16: nothing of this grid fits in the memory of l4, h100-sxm5" in outcome.out
+    assert "Llama-3.1-70B fp8: nothing of this grid fits in the memory of l4\n" in outcome.out
+    assert "nothing of this grid" not in cli(*_sweep(tmp_path / "t", *devices)).out
+
+
 MEASURED = (
     "--max-draft-length",
     "8",
