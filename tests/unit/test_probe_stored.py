@@ -44,8 +44,7 @@ def test_stored_probe_holds_the_matrix_of_passes(name: str):
         assert wanted <= cells
     assert {time.arithmetic for time in record.products} == {"exact", "fast", "ref64", "naive"}
     assert {time.rows for time in record.products} == set(range(1, 18))
-    assert min(time.seconds.n for time in [*record.products, *record.attention]) >= 3
-    assert min(time.seconds.n for time in record.passes) >= 2  # the longest take seconds each
+    assert min(time.seconds.n for time in [*record.products, *record.attention, *record.passes]) >= 2
 
 
 def test_longer_passes_take_longer_in_the_stored_probe():
