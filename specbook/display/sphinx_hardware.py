@@ -8,7 +8,7 @@ from docutils import nodes
 
 from specbook.display.sphinx_nodes import Cell, folded, link, table
 from specbook.hardware.profile import Figure, HardwareProfile, catalogue_device, catalogue_names
-from specbook.roofline.calibrations import assumed_calibration, calibration_label, calibration_of
+from specbook.roofline.calibrations import ASSUMED, assumed_calibration, calibration_label, calibration_of
 
 
 def hardware_table() -> list[nodes.Element]:
@@ -91,7 +91,7 @@ def _calibrations(device: HardwareProfile) -> list[tuple[Cell, ...]]:
             f"{1e6 * calibration.layer_overhead_s:.1f}",
             f"{1e6 * calibration.attention_launch_s:.1f}",
             f"{calibration.attention_bandwidth_bytes_per_s / peak.value:.2f}",
-            calibration_label(device),
+            "assumed" if calibration_label(device) == ASSUMED else "fitted",
         )
         for name, product in calibration.products.items()
     ]
