@@ -60,6 +60,8 @@ def main() -> None:
         raise SystemExit(_complain(f"{' '.join(error.format_message().split())} See specbook --help.")) from None
     except Abort:
         raise SystemExit(130) from None
+    except MemoryError:
+        raise SystemExit(_complain("needs more memory than there is; ask for fewer batches or contexts")) from None
     except BrokenPipeError:  # whoever read the output has seen enough
         _discard_output()
         raise SystemExit(0) from None

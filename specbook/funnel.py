@@ -84,21 +84,13 @@ def run_funnel(config: FunnelConfig) -> FunnelResult:
         config=config,
         grids=tuple(grids),
         ranking=rank(projection),
-        break_even=pl.concat([break_even(grid, _largest_batch(grid)) for grid in grids]),
+        break_even=pl.concat([break_even(grid) for grid in grids]),
         gates=(
             StageGate(stage="acceptance", entered=len(config.profiles), left=len(config.profiles), dropped={}),
             _roofline_gate(drafting),
         ),
         notes=funnel_notes(config, [grid.candidates for grid in grids]),
     )
-
-
-_LARGEST_BATCH = 1024
-
-
-def _largest_batch(grid: GridConfig) -> int:
-    """How far to look for break-even; measured passes end where they were measured."""
-    return max(grid.batches) if grid.step_time == "measured" else _LARGEST_BATCH
 
 
 def _roofline_gate(drafting: pl.DataFrame) -> StageGate:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specbook.acceptance.candidates import Assumption, group_profiles
-from specbook.acceptance.choices import drafts_of
+from specbook.acceptance.choices import TREE_NODES, drafts_of
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.checks import BadInput
 from specbook.hardware.profile import HardwareProfile
@@ -41,6 +41,8 @@ class FunnelConfig:
         Which of a device's calibrations, or the engine of its measured passes.
     tensor_parallel : int
         Devices of a kind that share the models.
+    tree_nodes : tuple of int
+        Sizes of trees to offer where the evidence is of trees.
     """
 
     profiles: tuple[AcceptanceProfile, ...]
@@ -57,6 +59,7 @@ class FunnelConfig:
     step_time: StepTimeKind = "calibrated"
     backend: str | None = None
     tensor_parallel: int = 1
+    tree_nodes: tuple[int, ...] = TREE_NODES
 
     def grids(self) -> list[GridConfig]:
         """One grid for each target, drafter, method, domain and temperature of the evidence.
@@ -69,7 +72,8 @@ class FunnelConfig:
         return [self._grid(group) for group in group_profiles(self.profiles)]
 
     def _grid(self, group: Sequence[AcceptanceProfile]) -> GridConfig:
-        candidates = drafts_of(group, assume=self.assume, max_draft_length=self.max_draft_length)
+        length, nodes = self.max_draft_length, self.tree_nodes
+        candidates = drafts_of(group, assume=self.assume, max_draft_length=length, tree_nodes=nodes)
         method = self.method_of(candidates.method)
         return GridConfig(
             hardware=self.hardware,
@@ -103,6 +107,11 @@ class FunnelConfig:
         return "draft_model"
 
     def _measured(self, method: MethodName) -> tuple[MeasuredPair, ...]:
+        if self.tensor_parallel > 1:
+            remedy = "use --step-time calibrated, which models what devices exchange"
+            raise BadInput(
+                "measured passes are of one device", field="tensor_parallel", value=self.tensor_parallel, remedy=remedy
+            )
         if method in ("eagle", "mtp", "medusa"):
             remedy = "use --step-time calibrated, which models it"
             raise BadInput("measured passes are of whole models", field="method", value=method, remedy=remedy)

@@ -74,10 +74,15 @@ def _assumption_notes(candidates: Sequence[DraftCandidates]) -> list[str]:
     long, short = (library_profile(f"vllm-48892-mtp-k{k}").marginal_acceptance or [0.0] for k in (8, 1))
     added = sorted({text for each in candidates for text in each.assumptions if text.startswith(f"{MEASURED}, ")})
     return [f"acceptance at its own draft length: {text}" for text in added] + [
-        f"{text}: acceptance at a position is taken not to depend on the draft length; position 1 was accepted in "
-        f"{short[0]:.1%} of rounds at K = 1 and in {long[0]:.1%} at K = 8 on one server (vllm-project/vllm#48892)"
+        f"{text}: {_LENGTH_NOTE.format(short[0], long[0])}" if "truncation" in text else f"acceptance from {text}"
         for text in assumed
     ]
+
+
+_LENGTH_NOTE = (
+    "acceptance at a position is taken not to depend on the draft length; position 1 was accepted in {:.1%} of rounds "
+    "at K = 1 and in {:.1%} at K = 8 on one server (vllm-project/vllm#48892)"
+)
 
 
 def _identity_notes(config: FunnelConfig) -> list[str]:

@@ -78,7 +78,7 @@ class DraftCandidates:
         if lengths.size == 0 or lengths[0] != 0 or (self.n_nodes is None and np.any(np.diff(lengths) <= 0)):
             raise ValueError(f"draft_lengths must rise from 0; got {self.draft_lengths}")
         if self.n_nodes is not None:
-            _check_nodes(lengths, check_counts("n_nodes", self.n_nodes))
+            _check_nodes(lengths, check_counts("n_nodes", self.n_nodes), self.dynamic)
         for name in ("token_intervals", "dynamic"):
             if getattr(self, name) is not None and len(getattr(self, name)) != lengths.size:
                 raise ValueError(f"{name} must be as long as draft_lengths")
@@ -119,9 +119,10 @@ class DraftCandidates:
         return ((1.0, 1.0), *known[1:])
 
 
-def _check_nodes(depths: Counts, nodes: Counts) -> None:
-    """A tree has at least as many nodes as it is deep, and each shape stands once."""
-    shapes = set(zip(depths.tolist(), nodes.tolist(), strict=False))
+def _check_nodes(depths: Counts, nodes: Counts, dynamic: tuple[DynamicDraft | None, ...] | None) -> None:
+    """A tree has at least as many nodes as it is deep, and each shape stands once, with and without a cut."""
+    cuts = [draft is not None for draft in dynamic or (None,) * depths.size]
+    shapes = set(zip(depths.tolist(), nodes.tolist(), cuts, strict=False))
     if nodes.shape != depths.shape or np.any(nodes < depths) or nodes[0] != 0 or len(shapes) != depths.size:
         raise ValueError(f"n_nodes must be at least the depth, 0 first, each shape once; got {nodes.tolist()}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from specbook.acceptance.candidates import (
     IDENTITY,
@@ -12,7 +13,7 @@ from specbook.acceptance.candidates import (
     TokenInterval,
     draft_candidates,
 )
-from specbook.acceptance.dynamic import dynamic_from_profile
+from specbook.acceptance.dynamic import DynamicDraft, dynamic_from_profile
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.acceptance.tree_candidates import TreeCandidate, measured_tree, tree_candidates
 from specbook.checks import BadInput
@@ -32,8 +33,9 @@ def drafts_of(
     Parameters
     ----------
     profiles : sequence of AcceptanceProfile
-        Of chains, as for :func:`~specbook.acceptance.candidates.draft_candidates`; or one of a tree with acceptance by
-        rank, which speaks for the best tree of each size; or one of drafts with a cut, which speaks for that cut.
+        Of chains, as for :func:`~specbook.acceptance.candidates.draft_candidates`; of trees with acceptance by rank,
+        which speak for the best tree of each size; of drafts with a cut, which speak for that cut. Where two speak for
+        one shape, chains come first, then trees in the order given.
     assume, max_draft_length
         For chains; a tree is at most ``max_draft_length`` deep.
     tree_nodes : sequence of int
@@ -42,7 +44,7 @@ def drafts_of(
     Raises
     ------
     BadInput
-        If the evidence speaks for no draft, or one tree or cut comes with other profiles.
+        If a profile speaks for no draft, or says that nothing was ever accepted.
 
     References
     ----------
@@ -54,18 +56,48 @@ def drafts_of(
     >>> drafts_of([profile_from_counts({2: [2, 4, 4]}, draft_length=2)]).draft_lengths
     (0, 2)
     """
-    special = [profile for profile in profiles if profile.tree is not None or _cut(profile) is not None]
-    if not special or (assume == "truncation" and special[0].tree is None):  # which a cut refuses
+    chains = [profile for profile in profiles if profile.tree is None and _cut(profile) is None]
+    trees = [profile for profile in profiles if profile.tree is not None]
+    cuts = [profile for profile in profiles if profile.tree is None and _cut(profile) is not None]
+    if not trees and not cuts:
         return draft_candidates(profiles, assume=assume, max_draft_length=max_draft_length)
-    if len(profiles) > 1:
-        raise BadInput(
-            "several profiles of one pair, one of them of a tree or with a cut",
-            field="acceptance",
-            value=len(profiles),
-            remedy="project each by itself",
-        )
-    profile = special[0]
-    return _of_cut(profile) if profile.tree is None else _of_trees(profile, max_draft_length, tree_nodes)
+    if assume == "truncation" and not (chains or trees):
+        return draft_candidates(cuts, assume=assume)  # which says why it refuses
+    parts = [draft_candidates(chains, assume=assume, max_draft_length=max_draft_length)] if chains else []
+    parts += [_of_trees(profile, max_draft_length, tree_nodes) for profile in trees]
+    return _joined([*parts, *(_of_cut(profile) for profile in cuts)])
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """What is known of one shape."""
+
+    tokens: float
+    assumption: str
+    interval: TokenInterval | None
+    dynamic: DynamicDraft | None
+
+
+def _joined(parts: Sequence[DraftCandidates]) -> DraftCandidates:
+    """The drafts of all parts; of two with one shape, the first stays, and not to speculate stands once."""
+    found: dict[tuple[int, int, bool], _Draft] = {}
+    for part in parts:
+        dynamic = part.dynamic or (None,) * len(part.draft_lengths)
+        drafts = map(_Draft, part.expected_tokens, part.assumptions, part.intervals, dynamic)
+        shapes = zip(part.drafted_tokens, part.draft_lengths, drafts, strict=True)
+        for n_nodes, depth, draft in shapes:
+            found.setdefault((n_nodes, depth, draft.dynamic is not None), draft)
+    ordered = sorted(found.items(), key=lambda item: item[0])
+    rows = [draft for _, draft in ordered]
+    return replace(
+        parts[0],
+        draft_lengths=tuple(depth for (_, depth, _), _ in ordered),
+        n_nodes=tuple(n_nodes for (n_nodes, _, _), _ in ordered),
+        expected_tokens=tuple(row.tokens for row in rows),
+        assumptions=tuple(row.assumption for row in rows),
+        token_intervals=tuple(row.interval for row in rows),
+        dynamic=tuple(row.dynamic for row in rows) if any(row.dynamic is not None for row in rows) else None,
+    )
 
 
 def _cut(profile: AcceptanceProfile) -> str | None:
@@ -88,7 +120,11 @@ def _of_cut(profile: AcceptanceProfile) -> DraftCandidates:
 
 def _of_trees(profile: AcceptanceProfile, max_draft_length: int, tree_nodes: Sequence[int]) -> DraftCandidates:
     seen = len(profile.tree.depth_acceptance) if profile.tree is not None else 0
-    trees = tree_candidates(profile, n_nodes=tree_nodes, max_depth=min(seen, max_draft_length) or None)
+    depth = min(seen, max_draft_length) if seen else max_draft_length
+    trees = tree_candidates(profile, n_nodes=tree_nodes, max_depth=depth)
+    if not any(tree.expected_tokens > 1.0 for tree in trees):
+        remedy = "this run did not speculate, or its drafter never agreed; there is nothing to project"
+        raise BadInput("no draft token was ever accepted", field="tree.rank_acceptance", value=0.0, remedy=remedy)
     shapes: dict[tuple[int, int], TreeCandidate] = {(tree.n_nodes, tree.depth): tree for tree in trees}
     if profile.measurement is not None:
         measured = measured_tree(profile)

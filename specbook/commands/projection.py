@@ -16,6 +16,10 @@ from specbook.display import tables, terminal
 
 if TYPE_CHECKING:
     from specbook.funnel_config import FunnelConfig
+    from specbook.hardware.profile import HardwareProfile
+
+
+TREE_NODES_TEXT = "1,2,3,4,6,8,12,16,24,32,48,64"
 
 
 class StepTimeName(StrEnum):
@@ -70,6 +74,13 @@ StepTimeOption = Annotated[
 BackendOption = Annotated[
     str | None, typer.Option("--backend", help="Which calibration or measured engine of the hardware file.")
 ]
+TreeNodesOption = Annotated[
+    str, typer.Option("--tree-nodes", help="Sizes of trees to offer where the evidence is of trees, with commas.")
+]
+StepsOption = Annotated[
+    list[Path] | None,
+    typer.Option("--steps", help="Measured step times of the one device, from specbook steps import; repeatable."),
+]
 DevicesOption = Annotated[
     int, typer.Option("--tensor-parallel", min=1, max=1024, help="Devices that share the models.")
 ]
@@ -96,6 +107,8 @@ def project_command(
     method: MethodOption = MethodChoice.evidence,
     step_time: StepTimeOption = StepTimeName.calibrated,
     backend: BackendOption = None,
+    steps: StepsOption = None,
+    tree_nodes: TreeNodesOption = TREE_NODES_TEXT,
     tensor_parallel: DevicesOption = 1,
     top: Annotated[int, typer.Option(min=1, help="Ranks to print for each batch and context.")] = 3,
     json: JsonFlag = False,
@@ -118,6 +131,8 @@ def project_command(
         method=method,
         step_time=step_time.value,
         backend=backend,
+        steps=steps,
+        tree_nodes=tree_nodes,
         tensor_parallel=tensor_parallel,
     )
     result = run_funnel(config)
@@ -147,6 +162,8 @@ def funnel_command(
     method: MethodOption = MethodChoice.evidence,
     step_time: StepTimeOption = StepTimeName.calibrated,
     backend: BackendOption = None,
+    steps: StepsOption = None,
+    tree_nodes: TreeNodesOption = TREE_NODES_TEXT,
     tensor_parallel: DevicesOption = 1,
     json: JsonFlag = False,
 ) -> None:
@@ -165,6 +182,8 @@ def funnel_command(
         method=method,
         step_time=step_time.value,
         backend=backend,
+        steps=steps,
+        tree_nodes=tree_nodes,
         tensor_parallel=tensor_parallel,
     )
     result = run_funnel(config)
@@ -186,6 +205,8 @@ def funnel_config(
     precision: str,
     draft_precision: str,
     method: MethodChoice,
+    steps: Sequence[Path] | None,
+    tree_nodes: str,
     **choices: Any,
 ) -> FunnelConfig:
     """What the options of a command say, checked; ``axes`` are the lists of batches and contexts as they were given.
@@ -207,6 +228,8 @@ def funnel_config(
     for device, count in Counter(device.name for device in devices).items():
         if count > 1:
             raise BadInput("named twice", field="hardware", value=device, remedy="name each device once")
+    if steps:
+        devices = (_with_steps(devices, steps),)
     target, draft = models
     return FunnelConfig(
         profiles=tuple(load_profile(name) for name in acceptance),
@@ -218,8 +241,19 @@ def funnel_config(
         precision=precision.casefold(),
         draft_precision=draft_precision.casefold(),
         method=None if method is MethodChoice.evidence else costs_like(method.value),
+        tree_nodes=integers(tree_nodes, "--tree-nodes", 512),
         **choices,
     )
+
+
+def _with_steps(devices: Sequence[HardwareProfile], steps: Sequence[Path]) -> HardwareProfile:
+    """The one device with further tables of measured step times."""
+    from specbook.hardware.step_times import read_step_times
+
+    if len(devices) > 1:
+        raise BadInput("are of one device", field="--steps", value=len(devices), remedy="name one with --hardware")
+    tables = [read_step_times(path) for path in steps]
+    return devices[0].model_copy(update={"step_times": [*devices[0].step_times, *tables]})
 
 
 def integers(text: str, option: str, maximum: int) -> tuple[int, ...]:

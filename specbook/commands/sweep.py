@@ -9,6 +9,7 @@ import typer
 
 from specbook.commands.output import AssumptionName, JsonFlag, emit, note, working
 from specbook.commands.projection import (
+    TREE_NODES_TEXT,
     AcceptanceOption,
     AssumeOption,
     BackendOption,
@@ -20,8 +21,10 @@ from specbook.commands.projection import (
     MaxLengthOption,
     MethodChoice,
     MethodOption,
+    StepsOption,
     StepTimeName,
     StepTimeOption,
+    TreeNodesOption,
     funnel_config,
 )
 from specbook.display import tables
@@ -57,6 +60,8 @@ def sweep_command(
     method: MethodOption = MethodChoice.evidence,
     step_time: StepTimeOption = StepTimeName.calibrated,
     backend: BackendOption = None,
+    steps: StepsOption = None,
+    tree_nodes: TreeNodesOption = TREE_NODES_TEXT,
     tensor_parallel: DevicesOption = 1,
     json: JsonFlag = False,
 ) -> None:
@@ -78,6 +83,8 @@ def sweep_command(
             method=method,
             step_time=step_time.value,
             backend=backend,
+            steps=steps,
+            tree_nodes=tree_nodes,
             tensor_parallel=tensor_parallel,
         )
         for name in target

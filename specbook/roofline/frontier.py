@@ -81,7 +81,8 @@ def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
     """Batches at which drafting pays, for each hardware and context, whether or not they fit in memory.
 
     Every batch from 1 to ``max_batch`` is evaluated, so that no shape of the curve is assumed: a mixture of experts
-    often loses at batch 1, where verifying wakes more experts, and pays above. The batches of ``config`` are not used.
+    often loses at batch 1, where verifying wakes more experts, and pays above. The batches of ``config`` are not used,
+    except with measured step times, which answer for no others.
 
     Parameters
     ----------
@@ -114,32 +115,53 @@ def break_even(config: GridConfig, max_batch: int = 1024) -> pl.DataFrame:
     >>> break_even(replace(example_grid(), contexts=(128, 4096)))["break_even_batch"].to_list()
     [570, None]
     """
-    dense = replace(config, batches=tuple(range(1, max_batch + 1)))
-    lengths = np.asarray(dense.candidates.draft_lengths)
-    if lengths.size < 2:
+    if len(config.candidates.draft_lengths) < 2:
         raise ValueError("candidates must hold a draft length of at least 1")
+    measured = config.step_time == "measured"  # which nobody may ask between no batches, or beyond
+    dense = replace(config, batches=config.batches if measured else tuple(range(1, max_batch + 1)))
+    cells = len(dense.candidates.draft_lengths) * len(dense.batches)
+    n_columns = max(1, _CELLS // cells)
+    parts = [
+        replace(dense, hardware=(profile,), measured_steps=dense.measured_steps[index : index + 1], contexts=contexts)
+        for index, profile in enumerate(dense.hardware)
+        for contexts in _parts(dense.contexts, n_columns)
+    ]
+    return pl.concat([_break_even(part) for part in parts])
+
+
+# Configurations of one device that are evaluated at once.
+_CELLS = 2**20
+
+
+def _parts(values: tuple[int, ...], size: int) -> list[tuple[int, ...]]:
+    return [values[start : start + size] for start in range(0, len(values), size)]
+
+
+def _break_even(dense: GridConfig) -> pl.DataFrame:
+    """Break-even of a grid whose batches are all that is looked at."""
+    lengths, batches = np.asarray(dense.candidates.draft_lengths), np.asarray(dense.batches, dtype=np.int64)
     arrays = evaluate_grid(dense)
     speedups = np.broadcast_to(arrays.speedup, dense.shape)
     low, drafting, high = best_speedups(dense, speedups)  # each (n_hardware, n_batches, n_contexts)
     has_interval = not (np.isnan(low).any() or np.isnan(high).any())
     fits = np.broadcast_to(arrays.fits_memory, dense.shape)[:, lengths > 0].any(axis=1)
     pays = drafting > 1.0
-    names = [profile.name for profile in config.hardware]
+    names = [profile.name for profile in dense.hardware]
     columns = {
-        "hardware": np.repeat(names, len(config.contexts)),
-        "context": np.tile(np.asarray(config.contexts, dtype=np.int64), len(names)),
-        "first_paying_batch": np.where(pays.any(axis=1), pays.argmax(axis=1) + 1, 0).ravel(),
+        "hardware": np.repeat(names, len(dense.contexts)),
+        "context": np.tile(np.asarray(dense.contexts, dtype=np.int64), len(names)),
+        "first_paying_batch": np.where(pays.any(axis=1), batches[pays.argmax(axis=1)], 0).ravel(),
         "break_even_batch": break_even_batch(drafting, dense.batches, axis=1).ravel(),
         "n_paying_batches": pays.sum(axis=1).ravel(),
-        "largest_fitting_batch": fits.sum(axis=1).ravel(),
-        "max_batch": np.full(len(names) * len(config.contexts), max_batch, dtype=np.int64),
+        "largest_fitting_batch": np.where(fits, batches[:, None], 0).max(axis=1).ravel(),
+        "max_batch": np.full(len(names) * len(dense.contexts), batches[-1], dtype=np.int64),
         "best_draft_length_at_batch_1": _fastest(speedups[:, :, 0], lengths).ravel(),
         "speedup_at_batch_1": speedups[:, :, 0].max(axis=1).ravel(),
         "break_even_batch_low": _edge(low, dense.batches, has_interval),
         "break_even_batch_high": _edge(high, dense.batches, has_interval),
-        "has_interval": np.full(len(names) * len(config.contexts), has_interval),
+        "has_interval": np.full(len(names) * len(dense.contexts), has_interval),
     }
-    frame = pl.DataFrame(_evidence_columns(config, columns["context"].size) | columns)
+    frame = pl.DataFrame(_evidence_columns(dense, columns["context"].size) | columns)
     edges = ("break_even_batch", "break_even_batch_low", "break_even_batch_high")
     return frame.with_columns(
         pl.when(pl.col("first_paying_batch") > 0).then("first_paying_batch"),

@@ -98,6 +98,10 @@ class GridConfig:
         check_counts("tensor_parallel", self.tensor_parallel, minimum=1)
         if self.method == "draft_model" and self.draft is None:
             raise BadInput("no draft model is named", field="draft", value=None, remedy="name one with --draft")
+        trees = any(n > k for n, k in zip(self.candidates.drafted_tokens, self.candidates.draft_lengths, strict=True))
+        if self.method == "lookahead" and trees:
+            remedy = "cost these trees by another --method"
+            raise BadInput("lookahead drafts runs, no trees", field="method", value=self.method, remedy=remedy)
         if self.step_time == "measured" and len(self.measured_steps) != len(self.hardware):
             raise ValueError("measured_steps must hold one pair for each device")
 
@@ -168,7 +172,7 @@ class _PerDevice:
         try:
             return np.concatenate([np.atleast_1d(step(tokens, batch, context, xp)) for step in self.steps])
         except ValueError as error:  # the choice of what to project reaches beyond somebody's table
-            remedy = "measure it, or take calibrated step times"
+            remedy = "measure it, name smaller trees with --tree-nodes, or take calibrated step times"
             raise BadInput(str(error), field="step_time", value=self.kind, remedy=remedy) from None
 
 

@@ -90,10 +90,29 @@ def test_cut_that_never_cuts_is_a_chain():
         np.testing.assert_allclose(tables[0][name].to_numpy(), tables[1][name].to_numpy(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("profile", [TREE, CUT])
-def test_tree_or_cut_beside_another_profile_is_refused(profile: AcceptanceProfile):
-    with pytest.raises(BadInput, match="project each by itself"):
-        drafts_of([profile, profile])
+def test_chain_tree_and_cut_of_one_drafter_are_drafts_of_one_grid():
+    chain = profile_from_counts({2: [2, 4, 4]}, draft_length=2, method="eagle")
+    drafts = drafts_of([TREE, CUT, chain], tree_nodes=(2, 8))
+    shapes = list(zip(drafts.draft_lengths, drafts.drafted_tokens, drafts.assumptions, strict=True))
+    assert shapes[0] == (0, 0, "measured")
+    assert (2, 2, "measured") in shapes  # the chain's, where the tree of two nodes has the same shape
+    assert (3, 3, "measured, cut entropy:1.5") in shapes
+    assert any(n_nodes == 8 for _, n_nodes, _ in shapes)
+    assert drafts.dynamic is not None
+    grid = replace(example_grid(), candidates=drafts, method="eagle", draft=None)
+    assert project(grid).height == len(shapes) * 4
+
+
+def test_tree_of_which_nothing_was_accepted_is_refused():
+    never = TREE.model_copy(update={"tree": TREE.tree.model_copy(update={"rank_acceptance": [0.0, 0.0]})})
+    with pytest.raises(BadInput, match="no draft token was ever accepted"):
+        drafts_of([never])
+
+
+def test_lookahead_costs_no_trees():
+    drafts = drafts_of([TREE], tree_nodes=(8,))
+    with pytest.raises(BadInput, match="drafts runs, no trees"):
+        replace(example_grid(), candidates=drafts, method="lookahead", draft=None)
 
 
 @pytest.mark.parametrize(

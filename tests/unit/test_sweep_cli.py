@@ -8,6 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from specbook.acceptance.profile import write_profile
+from specbook.measuring.traces import book_profile
 from specbook.roofline.grid import COLUMNS
 from specbook.roofline.roles import ROLES
 
@@ -164,3 +166,70 @@ def test_measured_passes_refuse_the_rest_in_one_line(
     assert len(outcome.err.splitlines()) == 1
     assert part in outcome.err
     assert not out.exists()
+
+
+@pytest.fixture(scope="module")
+def measured_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A profile of the shipped pair with trees, as ``specbook profile measure --tree`` writes it."""
+    path = tmp_path_factory.mktemp("tree") / "tree.json"
+    write_profile(book_profile("small", "tree 3,2,1,1", "code", 0.0), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def measured_chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("chain") / "chain.json"
+    write_profile(book_profile("small", "chain 4", "code", 0.0), path)
+    return path
+
+
+PROBED = ("--hardware", "epyc-zen4-2core", "--target", "specbook-target-r8", "--draft", "specbook-draft")
+FLOATS = ("--precision", "fp32", "--draft-precision", "fp32")
+
+
+def test_sweep_takes_chain_and_tree_of_one_drafter(cli, tmp_path: Path, measured_tree: Path, measured_chain: Path):
+    evidence = ("--acceptance", measured_tree, "--acceptance", measured_chain)
+    outcome = cli("sweep", *evidence, *PROBED, *FLOATS, "--batch", "1,4", "--context", "512", "--out", tmp_path / "s")
+    assert outcome.code == 0, outcome.err
+    front = pl.read_parquet(tmp_path / "s" / "front.parquet")
+    assert front["step_time_source"].unique().to_list() == ["fitted to a probe"]
+
+
+def test_project_trees_by_measured_passes_as_far_as_the_table_reaches(cli, tmp_path: Path, measured_tree: Path):
+    out = tmp_path / "t.parquet"
+    measured = ("--step-time", "measured", "--backend", "specbook fast", "--batch", "1,4", "--context", "512")
+    arguments = ("project", "--acceptance", measured_tree, *PROBED, *FLOATS, *measured, "--out", out)
+    refused = cli(*arguments)
+    assert refused.code == 2
+    assert "--tree-nodes" in refused.err
+    outcome = cli(*arguments, "--tree-nodes", "1,2,4,8")
+    assert outcome.code == 0, outcome.err
+    assert pl.read_parquet(out)["step_time_kind"].unique().to_list() == ["measured"]
+
+
+def test_project_measured_looks_at_no_batch_that_was_not_asked_for(cli, tmp_path: Path, measured_chain: Path):
+    out = tmp_path / "t.parquet"
+    measured = ("--step-time", "measured", "--backend", "specbook exact", "--batch", "4,16", "--context", "4096")
+    models = ("--hardware", "epyc-zen4-2core", "--target", "specbook-target-r8", "--method", "ngram")
+    outcome = cli("project", "--acceptance", measured_chain, *models, *FLOATS, *measured, "--out", out)
+    assert outcome.code == 0, outcome.err
+    shared = cli("project", "--acceptance", measured_chain, *models, *measured, "--tensor-parallel", "2", "--out", out)
+    assert shared.code == 2
+    assert "measured passes are of one device" in shared.err
+
+
+def test_project_takes_step_times_that_others_measured(cli, tmp_path: Path):
+    table = tmp_path / "steps.csv"
+    cells = [(batch, 512, width, 0.01 + 0.001 * width) for batch in (1, 4) for width in (1, 5, 17)]
+    table.write_text("batch,context,width,seconds\n" + "".join(f"{b},{c},{w},{s}\n" for b, c, w, s in cells))
+    imported = ("steps", "import", table, "--model", "Vicuna-7B-v1.3", "--out", tmp_path / "steps.json")
+    assert cli(*imported).code == 0
+    asked = ("project", *EVIDENCE, "--target", "Vicuna-7B-v1.3", "--method", "ngram", "--assume", "truncation")
+    where = ("--hardware", "l4", "--batch", "1,4", "--context", "512", "--step-time", "measured")
+    outcome = cli(*asked, *where, "--steps", tmp_path / "steps.json", "--out", tmp_path / "t.parquet")
+    assert outcome.code == 0, outcome.err
+    rows = pl.read_parquet(tmp_path / "t.parquet")
+    assert rows.filter(draft_length=4)["verify_s"].to_list() == pytest.approx([0.015, 0.015])
+    two = cli("sweep", *EVIDENCE, *MODELS, *SMALL, "--steps", tmp_path / "steps.json", "--out", tmp_path / "s")
+    assert two.code == 2
+    assert "are of one device" in two.err

@@ -147,7 +147,7 @@ def _attention(chosen: Extent, backend: Backend) -> list[AttentionCase]:
 
 
 def _passes(chosen: Extent, backend: Backend) -> list[PassCase]:
-    batches = {DIALLED: chosen.batches, TARGET: (1,), DRAFT: (1,)}
+    batches = {DIALLED: chosen.batches, TARGET: (1,), DRAFT: chosen.batches}
     return [
         PassCase(model=model, arithmetic=arithmetic, batch=batch, context=context, width=width)
         for model, its_batches in batches.items()
