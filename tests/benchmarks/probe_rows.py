@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import numpy as np
 from specbook.engine.threads import blas_threads
 from specbook.hardware.probe.backend import ARRAYS_MOVED, seconds_of
 from specbook.hardware.probe.numpy_backend import NumpyBackend
+from specbook.hardware.profile import load_hardware
 
 Row = tuple[str, str, str]
 Rates = dict[str, list[float]]
@@ -44,6 +46,23 @@ def probe_rows() -> Iterator[Row]:
         probe, stream = (statistics.median(rates[kernel]) for rates in (ours, theirs))
         what = f"probe ÷ C STREAM, {kernel}, C {stream / 1e9:.1f} GB/s"
         yield what, "0.95 to 1.05", f"{probe / stream:.2f}"
+    yield from _minute_rows()
+
+
+def _minute_rows() -> Iterator[Row]:
+    """Yield a whole probe of this machine: its time, and the error of its calibrated models on held-out passes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "here.json"
+        start = time.perf_counter()
+        command = [sys.executable, "-c", "from specbook.cli import main; main()", "probe", "--out", str(path)]
+        subprocess.run(command, cwd=_ROOT, check=True, capture_output=True)
+        seconds = time.perf_counter() - start
+        profile = load_hardware(str(path))
+    yield "specbook probe, from start to end", "≤ 60 s", f"{seconds:.1f} s"
+    for name, calibration in profile.calibrations.items():
+        if calibration.error is not None:
+            what = f"calibrated model on {calibration.error.n_held_out} held-out passes, {name}: median error"
+            yield what, "≤ 10 %", f"{100 * calibration.error.median:.1f} %"
 
 
 def _compiled(folder: Path) -> Path:
