@@ -72,10 +72,13 @@ class Calibration(BaseModel):
         description="Positions of one sequence that share a read of its cache; null: all of them. "
         "1: the kernel verifies as so many single decodes.",
     )
-    kv_reuse_bytes: Annotated[float, Field(ge=0.0, le=1e15, allow_inf_nan=False)] = Field(
+    kv_near_bytes: Annotated[float, Field(ge=0.0, le=1e15, allow_inf_nan=False)] = Field(
         default=0.0,
-        description="Keys and values of one layer and sequence that stay near enough for its next rows to be read for "
-        "nothing; 0 if every pass over them counts.",
+        description="Up to this size, the keys and values of one layer and sequence are read from a nearer memory, "
+        "such as a processor's cache; 0 if there is none.",
+    )
+    kv_near_gain: Annotated[float, Field(ge=1.0, le=1e3, allow_inf_nan=False)] = Field(
+        default=1.0, description="How many times faster the nearer memory is."
     )
     expert_overhead_s: Seconds = Field(default=0.0, description="Once a layer and expert that a pass touches.")
     routing_exponent: Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)] = Field(

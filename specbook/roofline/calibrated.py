@@ -33,9 +33,9 @@ class CalibratedRates:
         Of one layer's attention.
     attention_norm
         Exponent with which reading the cache and the attention's arithmetic meet.
-    rows_per_kv_pass, kv_reuse_bytes
+    rows_per_kv_pass, kv_near_bytes, kv_near_gain
         Positions of one sequence that share a read of its cache, :data:`ALL_ROWS` if they all do; and up to how many
-        bytes of one layer further reads cost nothing, since the first one left them near.
+        bytes of one layer and sequence the reads come from a nearer, faster memory, and how many times faster.
     expert_overhead_s, routing_exponent
         Of each expert that a layer touches; how independently tokens choose, 1 for uniform routing.
     link_latency_s, link_bandwidth_bytes_per_s
@@ -54,7 +54,8 @@ class CalibratedRates:
     attention_flops_per_s: Any
     attention_norm: Any
     rows_per_kv_pass: Any
-    kv_reuse_bytes: Any
+    kv_near_bytes: Any
+    kv_near_gain: Any
     expert_overhead_s: Any
     routing_exponent: Any
     link_latency_s: Any
@@ -184,8 +185,9 @@ def attention_seconds(
     .. math:: T = n_l(t_a + t_s B) + \left[\left(\frac{p B L \kappa}{\beta_{kv}}\right)^q
               + \left(\frac{g B w L}{F_{kv}}\right)^q\right]^{1/q}
 
-    The number p of reads of the cache is a property of the backend's kernel, :func:`kv_passes`; it is 1 while the keys
-    and values of a layer and sequence fit into ``kv_reuse_bytes``.
+    The number p of reads of the cache is a property of the backend's kernel, :func:`kv_passes`. While the keys and
+    values of a layer and sequence fit into ``kv_near_bytes``, as into a processor's cache, the bandwidth is
+    ``kv_near_gain`` times as high.
 
     References
     ----------
@@ -193,13 +195,17 @@ def attention_seconds(
     """
     launches = cost.n_layers * (rates.attention_launch_s + rates.attention_per_sequence_s * batch)
     memory_s, arithmetic_s = _attention_times(tokens, batch, cost, rates)
-    once = norm_of_times(memory_s, arithmetic_s, rates.attention_norm, xp)
-    reads = kv_passes(tokens, rates.rows_per_kv_pass, xp)
-    if isinstance(reads, np.ndarray | float) and np.all(np.equal(reads, 1.0)):
-        return launches + context * once
-    again = norm_of_times(reads * memory_s, arithmetic_s, rates.attention_norm, xp)
-    stays_near = context * cost.kv_bytes_per_token_and_layer <= rates.kv_reuse_bytes
-    return launches + context * xp.where(stays_near, once, again)
+    reads_s = kv_passes(tokens, rates.rows_per_kv_pass, xp) * memory_s
+    far = norm_of_times(reads_s, arithmetic_s, rates.attention_norm, xp)
+    if isinstance(rates.kv_near_bytes, np.ndarray | float) and not np.any(rates.kv_near_bytes):
+        return launches + context * far
+    near = norm_of_times(reads_s / rates.kv_near_gain, arithmetic_s, rates.attention_norm, xp)
+    return launches + context * xp.where(_is_near(context, cost, rates), near, far)
+
+
+def _is_near(context: Any, cost: StepCost, rates: CalibratedRates) -> Any:
+    """Where the keys and values of a layer and sequence fit into the nearer memory."""
+    return context * cost.kv_bytes_per_token_and_layer <= rates.kv_near_bytes
 
 
 def communication_seconds(rows: Any, cost: StepCost, rates: CalibratedRates) -> Any:
@@ -318,7 +324,7 @@ class CalibratedRoofline:
             return  # the page's expressions have no values yet
         for item in fields(self.rates):
             value = getattr(self.rates, item.name)
-            positive = item.name.endswith("_per_s") or not item.name.endswith(("_s", "_reuse_bytes"))
+            positive = item.name.endswith("_per_s") or not item.name.endswith(("_s", "_near_bytes"))
             (check_positive if positive else check_non_negative)(item.name, value)
         norms = (self.rates.norm, self.rates.attention_norm)
         if any(np.any(np.asarray(norm) < 1.0) for norm in norms) or np.any(
@@ -342,9 +348,9 @@ class CalibratedRoofline:
             for each in self.cost.products
         ]
         memory_s, arithmetic_s = _attention_times(tokens, batch, self.cost, self.rates)
-        stays_near = context * self.cost.kv_bytes_per_token_and_layer <= self.rates.kv_reuse_bytes
-        reads = np.where(stays_near, 1.0, kv_passes(tokens, self.rates.rows_per_kv_pass))
-        return context * (arithmetic_s - reads * memory_s) > sum(pair[0] - pair[1] for pair in pairs)
+        faster = np.where(_is_near(context, self.cost, self.rates), self.rates.kv_near_gain, 1.0)
+        reads_s = kv_passes(tokens, self.rates.rows_per_kv_pass) * memory_s / faster
+        return context * (arithmetic_s - reads_s) > sum(pair[0] - pair[1] for pair in pairs)
 
 
 def example_rates() -> CalibratedRates:

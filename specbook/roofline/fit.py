@@ -48,6 +48,7 @@ _PARAMETERS = {
     "attention_bandwidth_bytes_per_s": (1e10, 1e7, 1e14),
     "attention_flops_per_s": (1e10, 1e7, 1e16),
     "attention_norm": (2.0, 1.0, 12.0),
+    "kv_near_gain": (2.0, 1.0, 16.0),
 }
 
 
@@ -107,7 +108,7 @@ def fit_calibration(record: ProbeRecord, arithmetic: str) -> Calibration:
         )
     times = [*_products(record, arithmetic), *_attention(record, arithmetic), *passes]
     fitted, held_out = ([part(each) for each in chosen] for part, chosen in ((_kept, times), (_held_out, passes)))
-    sharing = [(ALL_ROWS, 0.0), *((1.0, size) for size in _reuse_sizes(record, arithmetic))]
+    sharing = [(rows, size) for rows in (ALL_ROWS, 1.0) for size in _near_sizes(record, arithmetic)]
     rates = min((_fit(fitted, *each) for each in sharing), key=lambda found: _loss(found, fitted))
     return _calibration(rates, _error(rates, held_out, fitted), arithmetic)
 
@@ -133,7 +134,7 @@ def with_calibrations(profile: HardwareProfile) -> HardwareProfile:
     return profile.model_copy(update={"calibrations": {**fits, **profile.calibrations}})
 
 
-def _reuse_sizes(record: ProbeRecord, arithmetic: str) -> list[float]:
+def _near_sizes(record: ProbeRecord, arithmetic: str) -> list[float]:
     """Bytes of one layer and sequence that may stay near: none, or up to each context that was measured."""
     measured = [each for each in record.attention if each.arithmetic == arithmetic]
     width = _format(arithmetic).activation_bytes
@@ -227,12 +228,12 @@ def _pass_times(cost: StepCost, at: tuple[Floats, ...], rates: CalibratedRates) 
     return np.asarray(calibrated_seconds(width, batch, context, cost, rates))
 
 
-def _rates(logs: Floats, rows: float, reuse_bytes: float) -> CalibratedRates:
+def _rates(logs: Floats, rows: float, near_bytes: float) -> CalibratedRates:
     values = dict(zip(_PARAMETERS, np.exp(logs).tolist(), strict=True))
     return CalibratedRates(
         **values,
         rows_per_kv_pass=rows,
-        kv_reuse_bytes=reuse_bytes,
+        kv_near_bytes=near_bytes,
         expert_overhead_s=0.0,
         routing_exponent=1.0,
         link_latency_s=0.0,
@@ -248,16 +249,16 @@ def _loss(rates: CalibratedRates, times: list[_Times]) -> float:
     return float(np.abs(_residuals(rates, times)).sum())
 
 
-def _fit(times: list[_Times], rows: float, reuse_bytes: float) -> CalibratedRates:
+def _fit(times: list[_Times], rows: float, near_bytes: float) -> CalibratedRates:
     start, low, high = (np.log([limits[i] for limits in _PARAMETERS.values()]) for i in range(3))
     found = least_squares(
-        lambda logs: _residuals(_rates(logs, rows, reuse_bytes), times),
+        lambda logs: _residuals(_rates(logs, rows, near_bytes), times),
         start,
         bounds=(low, high),
         loss="soft_l1",
         f_scale=0.1,
     )
-    return _rates(found.x, rows, reuse_bytes)
+    return _rates(found.x, rows, near_bytes)
 
 
 def _error(rates: CalibratedRates, held_out: list[_Times], fitted: list[_Times]) -> FitError:
@@ -293,6 +294,7 @@ def _calibration(rates: CalibratedRates, error: FitError, arithmetic: str) -> Ca
         attention_flops_per_s=rates.attention_flops_per_s,
         attention_norm=rates.attention_norm,
         rows_per_kv_pass=None if rates.rows_per_kv_pass == ALL_ROWS else int(rates.rows_per_kv_pass),
-        kv_reuse_bytes=rates.kv_reuse_bytes,
+        kv_near_bytes=rates.kv_near_bytes,
+        kv_near_gain=rates.kv_near_gain,
         error=error,
     )

@@ -31,7 +31,7 @@ from specbook.roofline.step_time import DeviceRates, DoctrineRoofline
 ROUND = CalibratedRates(
     launch_s=1.0, bandwidth_bytes_per_s=10.0, flops_per_s=100.0, norm=1.0, step_overhead_s=5.0, layer_overhead_s=0.5,
     attention_launch_s=0.25, attention_per_sequence_s=0.125, attention_bandwidth_bytes_per_s=20.0,
-    attention_flops_per_s=50.0, attention_norm=16.0, rows_per_kv_pass=ALL_ROWS, kv_reuse_bytes=0.0,
+    attention_flops_per_s=50.0, attention_norm=16.0, rows_per_kv_pass=ALL_ROWS, kv_near_bytes=0.0, kv_near_gain=1.0,
     expert_overhead_s=0.0, routing_exponent=1.0,
     link_latency_s=2.0, link_bandwidth_bytes_per_s=4.0,
 )  # fmt: skip
@@ -72,11 +72,11 @@ def test_attention_of_round_numbers_reads_the_cache_as_often_as_the_kernel_does(
         assert seconds == pytest.approx(2.5 + reads * read_s, rel=1e-15), rows
 
 
-def test_attention_of_round_numbers_reads_once_what_stays_near():
+def test_attention_of_round_numbers_reads_faster_what_is_near():
     cost = replace(COST, attention_flops_per_token_and_context=0.0)  # 2 ÷ 4 bytes a token and layer
-    again = replace(ROUND, rows_per_kv_pass=1.0, kv_reuse_bytes=3.5)
+    again = replace(ROUND, rows_per_kv_pass=1.0, kv_near_bytes=3.5, kv_near_gain=4.0)
     near, far = (attention_seconds(5.0, 3.0, context, cost, again) for context in (7.0, 8.0))
-    assert near == pytest.approx(2.5 + 3 * 7 * 2 / 20, rel=1e-14)
+    assert near == pytest.approx(2.5 + 5 * 3 * 7 * 2 / 20 / 4, rel=1e-14)
     assert far == pytest.approx(2.5 + 5 * 3 * 8 * 2 / 20, rel=1e-14)
 
 

@@ -44,11 +44,13 @@ def test_fit_tells_whether_rows_share_a_read_of_the_cache(rows: float, found: in
     assert fit_calibration(record, "fast").rows_per_kv_pass == found
 
 
-def test_fit_finds_up_to_which_size_rows_share_a_read():
+@pytest.mark.parametrize(("rows", "found"), [(1.0, 1), (ALL_ROWS, None)])
+def test_fit_finds_up_to_which_size_the_cache_is_near_and_how_much_faster(rows: float, found: int | None):
     size = 2.0 * 2 * 64 * 4 * 4096
-    rates = rates_of_a_machine(kv_reuse_bytes=size, attention_flops_per_s=1e13)
+    rates = rates_of_a_machine(kv_near_bytes=size, kv_near_gain=4.0, rows_per_kv_pass=rows, attention_flops_per_s=1e13)
     calibration = fit_calibration(record_of(rates, 0.01, np.random.default_rng(2)), "fast")
-    assert (calibration.rows_per_kv_pass, calibration.kv_reuse_bytes) == (1, size)
+    assert (calibration.rows_per_kv_pass, calibration.kv_near_bytes) == (found, size)
+    assert calibration.kv_near_gain == pytest.approx(4.0, rel=0.2)
 
 
 def test_fitted_profile_predicts_a_model_that_was_not_probed(noisy):

@@ -92,12 +92,12 @@ def test_kv_passes_of_two_row_windows():
     assert [float(kv_passes(float(tokens), 2.0)) for tokens in (1, 2, 3, 4, 5, 9)] == [1, 1, 2, 2, 3, 5]
 
 
-def test_calibrated_regime_reads_once_what_stays_near():
-    rates = replace(example_rates(), rows_per_kv_pass=1.0, kv_reuse_bytes=1e15)
+def test_calibrated_regime_reads_faster_what_is_near():
+    rates = replace(example_rates(), rows_per_kv_pass=1.0, kv_near_bytes=1e15, kv_near_gain=17.0)
     near = CalibratedRoofline(cost=COST, rates=rates)
     shared = CalibratedRoofline(cost=COST, rates=replace(example_rates(), rows_per_kv_pass=ALL_ROWS))
     contexts = 2.0 ** np.arange(8, 18)
     bound = near.is_compute_bound(17.0, 256.0, contexts)
     np.testing.assert_array_equal(bound, shared.is_compute_bound(17.0, 256.0, contexts))
-    again = CalibratedRoofline(cost=COST, rates=replace(rates, kv_reuse_bytes=0.0))
-    assert bound.sum() > again.is_compute_bound(17.0, 256.0, contexts).sum()
+    far = CalibratedRoofline(cost=COST, rates=replace(rates, kv_near_bytes=0.0))
+    assert bound.sum() > far.is_compute_bound(17.0, 256.0, contexts).sum()
