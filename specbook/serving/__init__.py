@@ -1,0 +1,1 @@
+"""Stage 4: what a serving engine makes of a load, simulated iteration by iteration."""

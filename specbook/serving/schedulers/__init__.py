@@ -1,0 +1,1 @@
+"""Schedulers: what the next iteration of an engine holds."""

@@ -1,0 +1,6 @@
+"""Recorded traces as workloads: one module a format, each recognised by content."""
+
+from specbook.serving.traces.formats import FORMATS
+from specbook.serving.traces.reading import Trace, example_trace, read_trace, stream_trace
+
+__all__ = ["FORMATS", "Trace", "example_trace", "read_trace", "stream_trace"]
