@@ -21,6 +21,7 @@ from specbook.commands import parity as parity_commands
 from specbook.commands import probe as probe_commands
 from specbook.commands import profile as profile_commands
 from specbook.commands import projection as projection_commands
+from specbook.commands import simulate as simulate_commands
 from specbook.commands import step_times as step_times_commands
 from specbook.commands import sweep as sweep_commands
 from specbook.commands.output import JsonFlag, emit
@@ -43,6 +44,7 @@ cycles_commands.register(app)
 parity_commands.register(app)
 probe_commands.register(app)
 projection_commands.register(app)
+simulate_commands.register(app)
 sweep_commands.register(app)
 
 
