@@ -29,6 +29,7 @@ from specbook.roofline.model_spec import model
 from tests.benchmarks.engine_rows import engine_rows
 from tests.benchmarks.parity_rows import parity_rows
 from tests.benchmarks.probe_rows import probe_rows
+from tests.benchmarks.serving_rows import serving_rows
 from tests.benchmarks.smollm_rows import smollm_rows
 from tests.benchmarks.sweep_rows import doctrine_space, sweep_rows
 from tests.browser.chromium import browser, open_page, served
@@ -225,6 +226,7 @@ PARTS: dict[str, Callable[[], Iterator[Row]]] = {
     "engine": engine_rows,
     "parity": parity_rows,
     "probe": probe_rows,
+    "serving": serving_rows,
     "smollm": smollm_rows,
     "page": page_rows,
     "notebooks": notebook_rows,
