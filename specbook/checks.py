@@ -158,6 +158,20 @@ def check_counts(name: str, value: ArrayLike, minimum: int = 0) -> NDArray[np.in
     return array.astype(np.int64)
 
 
+def check_count(name: str, value: ArrayLike, minimum: int = 0) -> int:
+    """Return ``value`` as one whole number, or raise if it is none of at least ``minimum``.
+
+    Examples
+    --------
+    >>> check_count("max_batch", 4.0)
+    4
+    """
+    array = check_counts(name, value, minimum)
+    if array.ndim:
+        raise ValueError(f"{name} must be one number; got {value!r}")
+    return int(array)
+
+
 def check_non_increasing(name: str, array: Floats) -> Floats:
     """Return ``array``, or raise if it rises anywhere along its last axis.
 

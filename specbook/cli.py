@@ -54,12 +54,12 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode still shows its tables
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="specbook", standalone_mode=False)
         sys.stdout.flush()
     except BadInput as error:
         raise SystemExit(_complain(str(error))) from None
     except TyperException as error:
-        raise SystemExit(_complain(f"{' '.join(error.format_message().split())} See specbook --help.")) from None
+        raise SystemExit(_complain(_with_help(error))) from None
     except Abort:
         raise SystemExit(130) from None
     except MemoryError:
@@ -74,6 +74,13 @@ def main() -> None:
         _discard_output()
         raise SystemExit(_complain(f"cannot write the output: {reason}")) from None
     raise SystemExit(code or 0)
+
+
+def _with_help(error: TyperException) -> str:
+    """What is wrong with the words of the command, in one line, and whose help says what would be right."""
+    context = getattr(error, "ctx", None)
+    command = "specbook" if context is None else context.command_path
+    return f"{' '.join(error.format_message().split()).rstrip('.')}; see {command} --help"
 
 
 def _discard_output() -> None:

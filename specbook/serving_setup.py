@@ -33,6 +33,7 @@ MEMORY_SHARE = 0.9
 # Of all blocks, those that stay free when a request is admitted.
 WATERMARK_SHARE = 0.01
 _LONGEST_DRAFT = 64
+_STATE_ACCEPTANCE = "state --acceptance or --conditional-acceptance"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +64,11 @@ class DraftEvidence:
         """Draft lengths that were asked for, rising."""
         asked = [] if self.draft_length is None else [self.draft_length]
         return tuple(sorted({*asked, *(self.schedule or {}).values()}))
+
+    @property
+    def chosen_by(self) -> str:
+        """The attribute that asks for them."""
+        return "draft_length" if self.schedule is None else "schedule"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,11 +112,11 @@ def drafts_from(evidence: DraftEvidence) -> Drafts:
         return Drafts(policy=FixedDraft(), assumptions=())
     known = _known_laws(evidence)
     if evidence.schedule is not None:
-        laws = {length: _law(known, length, evidence.assume) for length in evidence.lengths}
+        laws = {length: _law(known, length, evidence) for length in evidence.lengths}
         policy: DraftPolicy = ScheduledDraft(schedule=evidence.schedule, law_by_length=laws)
     else:
         length = _measured_length(known) if evidence.draft_length is None else evidence.draft_length
-        policy = FixedDraft(law=_law(known, length, evidence.assume))
+        policy = FixedDraft(law=_law(known, length, evidence))
     used = sorted({law.draft_length for law in policy.laws} - {0})
     return Drafts(policy=policy, assumptions=tuple(f"K = {length}: {known[length].assumption}" for length in used))
 
@@ -124,8 +130,8 @@ def _check_choices(evidence: DraftEvidence) -> None:
         remedy = "leave one of them out"
         raise BadInput("is stated beside a schedule", field="draft_length", value=evidence.draft_length, remedy=remedy)
     if evidence.lengths and not has_law:
-        problem, remedy = "is drafted, and nothing says what is accepted", "state --acceptance"
-        raise BadInput(problem, field="draft_length", value=evidence.lengths[-1], remedy=remedy)
+        problem, remedy = "is drafted, and nothing says what is accepted", _STATE_ACCEPTANCE
+        raise BadInput(problem, field=evidence.chosen_by, value=evidence.lengths[-1], remedy=remedy)
     if evidence.conditional_acceptance is not None and not evidence.lengths:
         remedy = "state --draft-length or --schedule"
         raise BadInput("no draft length goes with it", field="conditional_acceptance", remedy=remedy)
@@ -138,22 +144,25 @@ def _known_laws(evidence: DraftEvidence) -> dict[int, KnownLaw]:
     return profile_laws(evidence.profiles, assume=evidence.assume, max_draft_length=_LONGEST_DRAFT)
 
 
-def _law(known: Mapping[int, KnownLaw], length: int, assume: Assumption) -> RoundLaw:
+def _law(known: Mapping[int, KnownLaw], length: int, evidence: DraftEvidence) -> RoundLaw:
     if length in known:
         return known[length].law
     problem = f"the evidence does not speak for it, but for {', '.join(map(str, sorted(known)))}"
     remedy = "bring a profile of that length"
-    if assume == "none":
+    if evidence.assume == "none":
         remedy += ", or pass --assume truncation, which takes shorter drafts from longer ones"
-    raise BadInput(problem, field="draft_length", value=length, remedy=remedy)
+    raise BadInput(problem, field=evidence.chosen_by, value=length, remedy=remedy)
 
 
 def _measured_length(known: Mapping[int, KnownLaw]) -> int:
-    measured = [length for length, law in known.items() if length and law.assumption.startswith("measured")]
-    if len(measured) == 1:
-        return measured[0]
-    problem = f"the evidence speaks for several, {', '.join(str(length) for length in sorted(known) if length)}"
-    raise BadInput(problem, field="draft_length", value=None, remedy="choose with --draft-length or --schedule")
+    drafted = sorted(length for length in known if length)
+    measured = [length for length in drafted if known[length].assumption.startswith("measured")]
+    for lengths in (measured, drafted):
+        if len(lengths) == 1:
+            return lengths[0]
+    problem = f"the evidence speaks for several, {', '.join(map(str, drafted))}"
+    remedy = "choose one with --draft-length, or some with --schedule"
+    raise BadInput(problem, field="draft_length", remedy=remedy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +178,8 @@ class EngineLimits:
     watermark_blocks : int or None
         None takes 1 % of the blocks.
     routing : str
+    max_waiting : int
+        Requests that may wait at one replica before the run is stopped.
     """
 
     scheduler: SchedulerName = "vllm-v1"
@@ -179,6 +190,7 @@ class EngineLimits:
     watermark_blocks: int | None = None
     n_replicas: int = 1
     routing: RoutingName = "round_robin"
+    max_waiting: int = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,6 +299,7 @@ def _config(
         policy=policy,
         n_replicas=limits.n_replicas,
         routing=limits.routing,
+        max_waiting=limits.max_waiting,
     )
 
 
@@ -319,6 +332,9 @@ def _fitting_blocks(kv: KvConfig, without: int) -> str:
 
 def _method(funnel: FunnelConfig) -> MethodName:
     """What drafting costs like, where the simulator can play it."""
+    if not (funnel.profiles or funnel.draft or funnel.method):
+        problem = "an assumed acceptance does not say what drafts, nor what that costs"
+        raise BadInput(problem, field="method", remedy="state --draft or --method")
     method = funnel.method_of(funnel.profiles[0].method if funnel.profiles else None)
     if method == "lookahead":
         remedy = "simulate another method"

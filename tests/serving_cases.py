@@ -133,6 +133,7 @@ class PlainRequest:
     preemptions: int = 0
     scheduled_s: float | None = None
     first_token_s: float | None = None
+    last_token_s: float | None = None
 
     def __post_init__(self) -> None:
         self.to_process = self.prompt_tokens
@@ -161,6 +162,8 @@ class PlainEngine:
     running: list[PlainRequest] = field(default_factory=list)
     ended: list[tuple[Any, ...]] = field(default_factory=list)
     iterations: list[tuple[Any, ...]] = field(default_factory=list)
+    gaps_s: list[float] = field(default_factory=list)
+    rejected_slot_seconds: float = 0.0
 
     def run(self) -> None:
         self.chances = Chances(np.random.default_rng(self.seed))
@@ -249,12 +252,13 @@ class PlainEngine:
         parts = [(tokens, each.processed) for each, tokens in chunks]
         start_s = self.now_s
         self.now_s += self.seconds(len(decodes), positions, context, max(drafted, default=0), parts)
+        self.rejected_slot_seconds += (positions - sum(emitted)) * (self.now_s - start_s)
         completed = [each for each, tokens in chunks if each.processed + tokens == each.to_process]
         draft_length = self.law.draft_length if decodes else 0
         self.iterations.append((
             0, start_s, self.now_s, len(decodes) + len(chunks), len(decodes), sum(tokens for tokens, _ in parts),
             positions, context, draft_length, sum(emitted) + len(completed),
-            self.config.kv.n_blocks - self.free_blocks, len(self.waiting),
+            self.config.kv.n_blocks - self.free_blocks, self.cached_tokens(parts), len(self.waiting),
         ))  # fmt: skip
         for each, tokens in chunks:
             each.processed += tokens
@@ -266,6 +270,10 @@ class PlainEngine:
             each.first_token_s = self.now_s if each.first_token_s is None else each.first_token_s
             self.emit(each, 1)
 
+    def cached_tokens(self, parts: list[tuple[int, int]]) -> int:
+        before = sum(each.total if each.decodes else each.processed for each in self.running)
+        return before + sum(tokens for tokens, _ in parts)
+
     def seconds(
         self, n_decodes: int, positions: int, context: int, longest: int, parts: list[tuple[int, int]]
     ) -> float:
@@ -275,6 +283,9 @@ class PlainEngine:
         return self.config.iteration_time.mixed_seconds(n_decodes, positions, context, parts) + draft_s
 
     def emit(self, request: PlainRequest, count: int) -> None:
+        if request.last_token_s is not None:
+            self.gaps_s.append(self.now_s - request.last_token_s)
+        request.last_token_s = self.now_s
         request.generated += count
         if request.generated == request.output_tokens:
             self.running.remove(request)

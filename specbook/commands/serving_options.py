@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specbook.checks import BadInput
+from specbook.commands.option_names import in_options
+from specbook.commands.output import reading
 
 if TYPE_CHECKING:
     from specbook.serving.arrivals import Arrivals, ClosedLoop
     from specbook.serving.lengths import Lengths
+    from specbook.serving.serving_config import ServingConfig
     from specbook.serving.slo import Slo
+    from specbook.serving.traces.reading import WhyNot
     from specbook.serving.workload import Workload
 
-# Longer traces are streamed: their rows go to files as they come.
+# Longer traces are streamed: they are read again for each run, and rows go to files as they come.
 MOST_IN_MEMORY = 200_000
 _LONGEST_TOKENS = 32_768
 _LONGEST_S = 1e9
@@ -76,23 +80,34 @@ class Load:
     ----------
     parts : callable
         Gives the workloads of the load from its beginning, one after the other, as often as it is called.
-    n_requests, longest_tokens : int
-        How many there are; most tokens of a request, prompt and output.
+    n_requests, longest_tokens, longest_prompt_tokens : int
+        How many there are; most tokens of a request, prompt and output, and of a prompt.
     last_s : float
         When the last one arrives.
     loop : ClosedLoop or None
     trace_format : str or None
     skipped : dict of str to int
         Reason → rows of the trace that were left out for it.
+    notes : tuple of str
+        What a person should know of the trace.
     """
 
     parts: Callable[[], Iterator[Workload]]
     n_requests: int
     longest_tokens: int
+    longest_prompt_tokens: int
     last_s: float
     loop: ClosedLoop | None = None
     trace_format: str | None = None
     skipped: dict[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def runs_on(self, config: ServingConfig) -> bool:
+        """Whether the engine can run even the longest prompt and the longest request."""
+        from specbook.serving.simulator import why_never
+
+        prompt, whole = self.longest_prompt_tokens, self.longest_tokens
+        return why_never(prompt, whole - prompt, config) is None
 
     def whole(self) -> Workload:
         """All requests at once."""
@@ -106,8 +121,15 @@ class Load:
         return Workload(**joined, name=parts[0].name)
 
 
-def load_of(options: LoadOptions, seed: int) -> Load:
+def load_of(options: LoadOptions, seed: int, config: ServingConfig | None = None) -> Load:
     """The load that the options describe.
+
+    Parameters
+    ----------
+    options : LoadOptions
+    seed : int
+    config : ServingConfig or None
+        An engine. Requests of a trace that it can never run are then refused, or skipped and counted if lenient.
 
     Raises
     ------
@@ -117,7 +139,7 @@ def load_of(options: LoadOptions, seed: int) -> Load:
     _check_kind(options)
     if options.trace is None:
         return _checked(_drawn(options, seed))
-    return _checked(_scaled(_cut(_traced(options.trace, options.lenient), options.first), options))
+    return _checked(_scaled(_traced(options.trace, options, config), options))
 
 
 def _checked(load: Load) -> Load:
@@ -147,44 +169,56 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _traced(path: Path, lenient: bool) -> Load:
-    from specbook.serving.traces import read_trace, stream_trace
-    from specbook.serving.traces.sources import open_source
+def _traced(path: Path, options: LoadOptions, config: ServingConfig | None) -> Load:
+    """What the trace holds. It is kept unless it is long, which is then read again for each run."""
+    from specbook.serving.traces import Tally, stream_trace
 
-    if lenient:  # only reading it whole counts what is skipped, at 24 bytes a request
-        trace = read_trace(path, lenient=True)
-        load = _surveyed(lambda: iter([trace.workload]))
-        return replace(load, trace_format=trace.format, skipped=trace.skipped)
-    return replace(_surveyed(lambda: stream_trace(path)), trace_format=open_source(path).format.NAME)
+    why_not, tally = None if config is None else _why_not(config), Tally()
+    how: dict[str, Any] = {"lenient": options.lenient, "first": options.first, "why_not": why_not}
+    with reading([path]) as progress:
+        load = _surveyed(
+            stream_trace(path, **how, tally=tally, progress=progress), again=lambda: stream_trace(path, **how)
+        )
+    if options.first is not None and options.first > load.n_requests:
+        problem, remedy = f"the trace has {load.n_requests:,} requests", "ask for fewer, or leave it out"
+        raise BadInput(problem, field="--first", value=options.first, remedy=remedy)
+    return replace(load, trace_format=tally.format, skipped=dict(tally.skipped), notes=tuple(tally.notes))
 
 
-def _surveyed(parts: Callable[[], Iterator[Workload]]) -> Load:
-    """Go through the parts once, for what has to be known of all of them."""
-    n, longest, last_s = 0, 0, 0.0
-    for part in parts():
+def _why_not(config: ServingConfig) -> WhyNot:
+    """The rule of the engine, with what can be done about a request of a trace."""
+    from specbook.serving.simulator import why_never
+
+    def why_not(prompt_tokens: int, output_tokens: int) -> BadInput | None:
+        error = why_never(prompt_tokens, output_tokens, config)
+        if error is None:
+            return None
+        remedy = f"{in_options(error.remedy)}, or read with --lenient, which skips such requests and counts them"
+        return BadInput(error.problem, field=error.field, value=error.value, remedy=remedy)
+
+    return why_not
+
+
+def _surveyed(parts: Iterable[Workload], again: Callable[[], Iterator[Workload]] | None = None) -> Load:
+    """Go through the parts once, for what has to be known of all of them; few enough are kept."""
+    kept: list[Workload] = []
+    n, longest, longest_prompt, last_s = 0, 0, 0, 0.0
+    for part in parts:
         n += part.n_requests
         longest = max(longest, int((part.prompt_tokens + part.output_tokens).max()))
+        longest_prompt = max(longest_prompt, int(part.prompt_tokens.max()))
         last_s = float(part.arrival_s[-1])
-    return Load(parts=parts, n_requests=n, longest_tokens=longest, last_s=last_s)
-
-
-def _cut(load: Load, first: int | None) -> Load:
-    if first is None or first == load.n_requests:
-        return load
-    if first > load.n_requests:
-        remedy = "ask for fewer, or leave it out"
-        raise BadInput(f"the trace has {load.n_requests:,} requests", field="--first", value=first, remedy=remedy)
-    cut = _surveyed(lambda: _heads(load.parts(), first))
-    return replace(cut, trace_format=load.trace_format, skipped=load.skipped)
-
-
-def _heads(parts: Iterator[Workload], first: int) -> Iterator[Workload]:
-    left = first
-    for part in parts:
-        yield part if part.n_requests <= left else part.first(left)
-        left -= part.n_requests
-        if left <= 0:
-            return
+        if again is None or n <= MOST_IN_MEMORY:
+            kept.append(part)
+        else:
+            kept.clear()
+    return Load(
+        parts=again if again is not None and n > MOST_IN_MEMORY else lambda: iter(kept),
+        n_requests=n,
+        longest_tokens=longest,
+        longest_prompt_tokens=longest_prompt,
+        last_s=last_s,
+    )
 
 
 def _scaled(load: Load, options: LoadOptions) -> Load:
@@ -216,7 +250,7 @@ def _drawn(options: LoadOptions, seed: int) -> Load:
             rng=np.random.default_rng([seed, 1]),
             name=arrivals.name if loop is None else loop.name,
         )
-    return replace(_surveyed(lambda: iter([workload])), loop=loop)
+    return replace(_surveyed([workload]), loop=loop)
 
 
 def _arrivals(options: LoadOptions) -> tuple[Arrivals, ClosedLoop | None]:
@@ -275,6 +309,25 @@ def positive(option: str, value: float, *, least: float | None = None) -> float:
         return value
     bound = "above 0" if least is None else f"of at least {least:g}"
     raise BadInput(f"is no number {bound}", field=option, value=value, remedy=f"give a number {bound}")
+
+
+def watermark_of(text: str) -> int:
+    """Blocks to keep free, out of the words of an option. Engines take a share there, which this is not.
+
+    Raises
+    ------
+    BadInput
+        If it is no whole number.
+
+    Examples
+    --------
+    >>> watermark_of("170")
+    170
+    """
+    if text.isascii() and text.isdigit() and len(text) <= 12:
+        return int(text)
+    remedy = "it counts blocks and is no share of them: give a whole number, or leave it out for 1 %"
+    raise BadInput("is no number of blocks", field="--watermark-blocks", value=text, remedy=remedy)
 
 
 def lengths_of(option: str, text: str) -> Lengths:

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from specbook.checks import BadInput
+from specbook.commands.option_names import in_one_line
 from specbook.commands.output import working
 from specbook.commands.projection import TREE_NODES_TEXT, MethodChoice, funnel_config
 from specbook.commands.serving_options import MOST_IN_MEMORY, Load, LoadOptions, load_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 # A word of --step-time → the kind of step time.
 _ROOFLINES = {"roofline": "calibrated", "calibrated": "calibrated", "doctrine": "doctrine", "measured": "measured"}
 _LONGEST_CONTEXT = 2**24
+_STATE_DRAFTS = "state --acceptance or --conditional-acceptance, and a draft length above 0"
 # Fields of a step-time file that name further files.
 _PARTS = ("file", "linear", "decode", "prefill")
 
@@ -70,14 +72,15 @@ class SimulationRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationReport:
-    """What a run comes to; ``document`` is what ``summary.json`` holds."""
+    """What a run comes to; ``skipped`` counts rows of the trace by reason, ``document`` is ``summary.json``."""
 
     setup: ServingSetup
     summary: ServingSummary
     slo: Slo
     baseline: ServingSummary | None
     verdict: GateVerdict | None
-    warnings: tuple[str, ...]
+    skipped: dict[str, int]
+    trace_notes: tuple[str, ...]
     document: dict[str, Any]
 
 
@@ -91,39 +94,53 @@ def simulate(request: SimulationRequest, out: Path) -> SimulationReport:
         written then.
     """
     from specbook.serving.gate import judge
-    from specbook.serving_setup import drafts_from
+    from specbook.serving.summary_file import serving_document
 
-    drafts = drafts_from(request.evidence)
-    _check_drafts(request, drafts)
-    load = load_of(request.load, request.seed)
-    setup = _setup(request, drafts, load)
-    about = _about(request, setup, load)
-    run = _run(request, load, setup.flops_per_token)
+    with in_one_line("specbook simulate"):
+        load, setup = _load_and_setup(request)
+        about = _about(request, setup, load)
+        run = _run(request, load, setup.flops_per_token)
     with working("simulating", load.n_requests * (2 if request.compare else 1)) as progress:
         # First what is not kept, so that nothing is written before everything has run.
         baseline = _figures(run, setup.baseline, out, progress) if request.compare else None
         summary, write = run(setup.config, out, progress)
     verdict = None if baseline is None else judge(summary, baseline, request.slo)
     about["comparison"] = _comparison(setup, baseline, verdict)
-    write(about)
+    document = serving_document(about, summary)
+    write(document)
     return SimulationReport(
         setup=setup,
         summary=summary,
         slo=request.slo,
         baseline=baseline,
         verdict=verdict,
-        warnings=tuple(_warnings(summary, load)),
-        document={**about, **summary.as_dict()},
+        skipped=load.skipped,
+        trace_notes=load.notes,
+        document=document,
     )
+
+
+def _load_and_setup(request: SimulationRequest) -> tuple[Load, ServingSetup]:
+    """What comes, and on what; where a trace holds requests that cannot run, what is left of it."""
+    from specbook.serving_setup import drafts_from
+
+    drafts = drafts_from(request.evidence)
+    _check_drafts(request, drafts)
+    load = load_of(request.load, request.seed)
+    setup = _setup(request, drafts, load)
+    if request.load.trace is None or load.runs_on(setup.config):
+        return load, setup
+    left = load_of(request.load, request.seed, setup.config)
+    return left, _setup(request, drafts, left)
 
 
 def _check_drafts(request: SimulationRequest, drafts: Drafts) -> None:
     if request.engine.draft is not None and not drafts.deepest:
-        remedy = "state --acceptance and a draft length above 0, or leave it out"
+        remedy = f"{_STATE_DRAFTS}, or leave it out"
         raise BadInput("drafts nothing", field="--draft", value=request.engine.draft, remedy=remedy)
     if request.compare and not drafts.deepest:
-        remedy = "state --acceptance and a draft length above 0"
-        raise BadInput("nothing is drafted that no drafts could be compared with", field="--compare", remedy=remedy)
+        problem = "nothing is drafted that no drafts could be compared with"
+        raise BadInput(problem, field="--compare", remedy=_STATE_DRAFTS)
 
 
 # Runs an engine, with a folder for its rows; gives its figures, and what writes the rest of them.
@@ -244,7 +261,7 @@ def _about(request: SimulationRequest, setup: ServingSetup, load: Load) -> dict[
         "seed": request.seed,
         "step_time_kind": setup.config.iteration_time.kind,
         "assumptions": list(setup.assumptions),
-        "notes": [setup.kv_text, *setup.notes],
+        "notes": [setup.kv_text, *setup.notes, *load.notes],
     }
 
 
@@ -296,6 +313,7 @@ def _parameters(request: SimulationRequest, setup: ServingSetup, load: Load) -> 
         "watermark_blocks": config.kv.watermark_blocks,
         "n_replicas": config.n_replicas,
         "routing": config.routing,
+        "max_waiting": config.max_waiting,
         "draft_lengths": [law.draft_length for law in config.policy.laws],
         "schedule": schedule or None,
         "conditional_acceptance": evidence.conditional_acceptance,
@@ -318,27 +336,23 @@ def _comparison(
     }
 
 
-def _warnings(summary: ServingSummary, load: Load) -> Iterator[str]:
-    for reason, count in load.skipped.items():
-        yield f"{count:,} rows of the trace were skipped: {reason}"
-    if not summary.stable:
-        left = f", and {summary.n_unfinished:,} requests had not ended" if summary.n_unfinished else ""
-        yield f"unstable: the load is above what the engine can serve, so that latencies grow with its length{left}"
-
-
-def check_folder(out: Path) -> None:
-    """Refuse before the run what could not be written behind it.
+def folder_of(text: str) -> Path:
+    """The folder to write, out of the words of ``--out``; what could not be written is refused before the run.
 
     Raises
     ------
     BadInput
-        If ``out`` is a file, or its folder cannot be written.
+        If it is empty, a file, or cannot be written.
     """
+    if not text:
+        raise BadInput("is empty", field="--out", value=text, remedy="name a folder")
+    out = Path(text)
     if out.exists() and not out.is_dir():
         raise BadInput("is a file", field="--out", value=str(out), remedy="name a folder")
     folder = _existing(out)
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise BadInput("cannot be written", field="--out", value=str(out), remedy="choose another --out")
+    return out
 
 
 def _existing(out: Path) -> Path:
@@ -356,17 +370,3 @@ def _no_empty_folder(folder: Path) -> Iterator[None]:
         if not existed and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
         raise
-
-
-@contextmanager
-def in_one_line() -> Iterator[None]:
-    """Let what a kernel refuses be bad input, as what a file refuses is."""
-    try:
-        yield
-    except BadInput as error:
-        if error.field != "context_tokens":
-            raise
-        remedy = "bring step times that reach so far, or a load that stays within them"
-        raise BadInput(error.problem, field="tokens of context", value=error.value, remedy=remedy) from None
-    except ValueError as error:
-        raise BadInput(str(error), remedy="see specbook simulate --help") from None

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from specbook.commands.option_names import in_one_line, naming_options
 from specbook.commands.output import AssumptionName, JsonFlag, emit, load_profile, note
 from specbook.commands.projection import (
     AssumeOption,
@@ -26,8 +27,9 @@ from specbook.commands.serving_options import (
     SchedulerChoice,
     schedule_of,
     slo_of,
+    watermark_of,
 )
-from specbook.commands.serving_run import EngineOptions, SimulationRequest, check_folder, in_one_line, simulate
+from specbook.commands.serving_run import EngineOptions, SimulationRequest, folder_of, simulate
 
 
 def register(app: typer.Typer) -> None:
@@ -36,9 +38,11 @@ def register(app: typer.Typer) -> None:
 
 
 def simulate_command(
-    out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
+    out: Annotated[str, typer.Option("--out", metavar="PATH", help="The folder to write.")],
     trace: Annotated[Path | None, typer.Option("--trace", help="Recorded requests, in any known format.")] = None,
-    lenient: Annotated[bool, typer.Option("--lenient", help="Skip rows that cannot be used, and count them.")] = False,
+    lenient: Annotated[
+        bool, typer.Option("--lenient", help="Skip rows that cannot be used or run, and count them.")
+    ] = False,
     time_factor: Annotated[float | None, typer.Option(help="Multiply every arrival; 0.5 is twice the load.")] = None,
     at_rate: Annotated[float | None, typer.Option(help="Scale the trace's time to so many requests a second.")] = None,
     first: Annotated[int | None, typer.Option(min=1, help="So many requests of the trace.")] = None,
@@ -74,10 +78,13 @@ def simulate_command(
     ] = None,
     block_size: Annotated[int, typer.Option(min=1, max=2**20, help="Tokens of a block.")] = 16,
     watermark_blocks: Annotated[
-        int | None, typer.Option(min=0, help="Blocks kept free when a request is admitted; 1 %.")
+        str | None, typer.Option(metavar="INTEGER", help="Blocks kept free when a request is admitted; 1 %.")
     ] = None,
     replicas: Annotated[int, typer.Option(min=1, max=4096, help="Engines of a kind.")] = 1,
     routing: Annotated[RoutingChoice, typer.Option(help="Which engine gets a request.")] = RoutingChoice.round_robin,
+    max_waiting: Annotated[
+        int, typer.Option(min=1, max=10**9, help="Requests that may wait at one engine; with more, the run stops.")
+    ] = 100_000,
     acceptance: Annotated[
         list[str] | None, typer.Option("--acceptance", help="A profile, or a name of the library; repeatable.")
     ] = None,
@@ -105,12 +112,13 @@ def simulate_command(
     """Simulate a serving engine under a load: latencies, throughput, goodput and waste, with drafts and without."""
     from specbook.display import serving_terminal
     from specbook.display.tables import say
+    from specbook.hardware.readers.rows import counted
     from specbook.serving_setup import DraftEvidence, EngineLimits
 
-    check_folder(out)
-    with in_one_line():
-        report = simulate(
-            SimulationRequest(
+    folder = folder_of(out)
+    with naming_options():
+        with in_one_line("specbook simulate"):
+            request = SimulationRequest(
                 load=LoadOptions(
                     trace=trace,
                     lenient=lenient,
@@ -144,9 +152,10 @@ def simulate_command(
                     chunk_tokens=chunk_tokens,
                     block_size_tokens=block_size,
                     n_blocks=kv_blocks,
-                    watermark_blocks=watermark_blocks,
+                    watermark_blocks=None if watermark_blocks is None else watermark_of(watermark_blocks),
                     n_replicas=replicas,
                     routing="round_robin" if routing is RoutingChoice.round_robin else "least_outstanding",
+                    max_waiting=max_waiting,
                 ),
                 acceptance=tuple(acceptance or ()),
                 evidence=DraftEvidence(
@@ -160,18 +169,20 @@ def simulate_command(
                 compare=compare,
                 stream=stream,
                 seed=seed,
-            ),
-            out,
-        )
-    for text in report.warnings:
-        note(f"warning: {text}")
+            )
+        report = simulate(request, folder)
+    for reason, count in report.skipped.items():
+        note(f"warning: {counted(count, 'row')} of the trace {'was' if count == 1 else 'were'} skipped: {reason}")
+    unstable = serving_terminal.instability(report.summary, report.setup.config)
+    if unstable is not None:
+        note(f"warning: {unstable}")
     if json:
         emit(report.document)
     else:
         serving_terminal.show_serving(report.setup, report.summary, report.slo, report.baseline, report.verdict)
         assumed = [f"acceptance at {text}" for text in report.setup.assumptions if not text.endswith(": measured")]
-        for text in (*report.setup.notes, *assumed):
+        for text in (*report.setup.notes, *report.trace_notes, *assumed):
             note(f"note: {text}")
-        say(f"wrote {out}")
+        say(f"wrote {folder}")
     if report.verdict is not None and not report.verdict.stays:
         raise typer.Exit(1)

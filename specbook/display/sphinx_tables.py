@@ -30,11 +30,13 @@ from specbook.hardware.profile import HardwareProfile
 from specbook.hardware.step_times import StepTimeTable
 from specbook.roofline.model_spec import PRECISIONS, model, model_entry, model_names
 from specbook.roofline.space import design_space, n_configurations
+from specbook.serving.summary_file import ServingSummaryFile
 
 SCHEMAS: dict[str, type[BaseModel]] = {
     "acceptance": AcceptanceProfile,
     "hardware": HardwareProfile,
     "step-times": StepTimeTable,
+    "serving": ServingSummaryFile,
 }
 
 

@@ -57,6 +57,10 @@ class DecodePath:
         """Rounds that are over before the iteration of a tick."""
         return tick - self.start_tick
 
+    def tokens_at(self, tick: int) -> int:
+        """Tokens of context before it."""
+        return self.tokens_before + self.emitted_at(tick)
+
     def emitted_at(self, tick: int) -> int:
         """Tokens emitted before it."""
         n_rounds = tick - self.start_tick

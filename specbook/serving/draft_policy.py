@@ -68,7 +68,8 @@ class ScheduledDraft:
     Raises
     ------
     ValueError
-        If nothing covers a batch of 1 at context 0, a number is not whole, or a draft length has no law.
+        If nothing covers a batch of 1 at context 0, a number is not whole, or a draft length has no law, or one of
+        another length.
 
     References
     ----------
@@ -96,6 +97,9 @@ class ScheduledDraft:
         missing = sorted(set(self.schedule.values()) - set(self.law_by_length))
         if missing:
             raise ValueError(f"law_by_length must hold every draft length of the schedule; it lacks {missing}")
+        wrong = {length: law.draft_length for length, law in self.law_by_length.items() if law.draft_length != length}
+        if wrong:
+            raise ValueError(f"law_by_length must hold each law under its own draft length; got {wrong}")
 
     @property
     def laws(self) -> tuple[RoundLaw, ...]:

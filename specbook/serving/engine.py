@@ -49,6 +49,8 @@ class Engine:
     n_decodes, n_prefilling, context_tokens : int
         Requests that decode and are not parked, that are amid their prompt, and tokens of context of the former.
     free_blocks : int
+    idle_cache_tokens : int
+        Tokens in the cache of requests that are amid their prompt, or parked.
     tick : int
         Decode iterations so far.
     law : RoundLaw
@@ -66,6 +68,7 @@ class Engine:
         self.n_decodes = self.n_prefilling = self.context_tokens = 0
         self.has_preempted = False
         self.free_blocks = config.kv.n_blocks
+        self.idle_cache_tokens = 0
         self.tick = 0
         self.law = config.policy.choose(1, 0.0)
         self._scheduler, self._chances = scheduler, chances
@@ -73,7 +76,7 @@ class Engine:
         self._n_rows = REACHED + config.cut_rows
         self._calendar = Calendar(self._n_rows)
         self._ends: list[_End] = []
-        self._fresh: list[LiveRequest] = []
+        self._fresh: dict[LiveRequest, None] = {}  # in the order of their joining
         self._n_paths = self._preempted_in_vain = 0
         self._last_emission_s = 0.0
 
@@ -122,11 +125,15 @@ class Engine:
             self._leave(request)
         else:
             self.n_prefilling -= 1
+            self.idle_cache_tokens -= request.prefilled_tokens
             if not self._scheduler.restarts_prompt:
                 request.rest_tokens += request.prompt_tokens - request.prefilled_tokens
                 request.prompt_tokens = request.prefilled_tokens
         self.has_preempted = True
-        self.running.remove(request)
+        if self.running[-1] is request:
+            self.running.pop()
+        else:
+            self.running.remove(request)
         self.free_blocks += request.blocks
         request.blocks = request.prefilled_tokens = 0
         request.preemptions += 1
@@ -136,6 +143,7 @@ class Engine:
     def park(self, request: LiveRequest) -> None:
         """Let a decoding request sit out the next iteration, since its tokens do not fit; it keeps its blocks."""
         path = self._off_calendar(request)
+        self.idle_cache_tokens += path.tokens_at(self.tick)
         self.parked.append(request)
         path.delay()
 
@@ -151,13 +159,12 @@ class Engine:
 
     def _choose_law(self) -> None:
         """Ask the policy; where it changes its mind, draw the rounds of all decoding requests from here on again."""
-        if self._has_one_law:
-            return
         mean_context = self.context_tokens / self.n_decodes if self.n_decodes else 0.0
         law = self.config.policy.choose(self.n_decodes, mean_context)
         if law is self.law:
             return
         self.law = law
+        self._ends.clear()
         for request in self.decodes():
             self._leave(request)
             self._join(request)
@@ -180,17 +187,17 @@ class Engine:
         self._n_paths += 1
         heapq.heappush(self._ends, (path.last_tick, self._n_paths, request, path))
         self.n_decodes += 1
-        self.context_tokens += path.tokens_before + path.emitted_at(self.tick)
-        self._fresh.append(request)
+        self.context_tokens += path.tokens_at(self.tick)
+        self._fresh[request] = None
 
     def _off_calendar(self, request: LiveRequest) -> DecodePath:
         path = request.path
         assert path is not None
         self._calendar.remove(path, self.tick)
         self.n_decodes -= 1
-        self.context_tokens -= path.tokens_before + path.emitted_at(self.tick)
+        self.context_tokens -= path.tokens_at(self.tick)
         if request in self._fresh:
-            self._fresh.remove(request)
+            del self._fresh[request]
         else:
             request.last_emission_s = self._last_emission_s
         return path
@@ -209,7 +216,9 @@ class Engine:
 
     def _unpark(self) -> None:
         for request in self.parked:
-            self._on_calendar(request, request.path)  # type: ignore[arg-type]
+            assert request.path is not None
+            self._on_calendar(request, request.path)
+            self.idle_cache_tokens -= request.path.tokens_at(self.tick)
         self.parked.clear()
 
     def _next_end(self) -> int:

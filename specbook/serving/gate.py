@@ -10,6 +10,8 @@ from specbook.serving.summary import ServingSummary
 
 # A tail that is longer than without speculation by less than this does not count as worse.
 _NOTICEABLE = 0.02
+# Latencies that reach this are said in seconds.
+_LONG_S = 10.0
 _TEXTS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "time of a request", "wait_s": "waiting"}
 
 
@@ -72,7 +74,7 @@ def _missed(candidate: ServingSummary, slo: Slo) -> list[str]:
     for name, limit in slo.limits.items():
         reached = tail(getattr(candidate, name), slo.percentile)
         if reached is not None and reached > limit:
-            found.append(f"p{slo.percentile} {_TEXTS[name]} {1e3 * reached:.1f} ms > {1e3 * limit:g} ms")
+            found.append(f"p{slo.percentile} {_TEXTS[name]} {_text(reached)} > {_limit_text(limit)}")
     return found
 
 
@@ -86,9 +88,16 @@ def _worse(candidate: ServingSummary, baseline: ServingSummary, slo: Slo) -> lis
             continue
         whole = other if name == "tpot_s" else max(other, tail(baseline.e2e_s, percentile) or 0.0)
         if mine - other > _NOTICEABLE * whole:
-            text = f"p{percentile} {_TEXTS[name]} {1e3 * mine:.1f} ms, without speculation {1e3 * other:.1f} ms"
-            found.append(text)
+            found.append(f"p{percentile} {_TEXTS[name]} {_text(mine)}, without speculation {_text(other)}")
     return found
+
+
+def _text(seconds: float) -> str:
+    return f"{seconds:,.1f} s" if seconds >= _LONG_S else f"{1e3 * seconds:.1f} ms"
+
+
+def _limit_text(seconds: float) -> str:
+    return f"{seconds:g} s" if seconds >= _LONG_S else f"{1e3 * seconds:g} ms"
 
 
 def tail(latency: LatencySummary, percentile: int) -> float | None:

@@ -27,10 +27,11 @@ _STEADY: dict[Any, Any] = {
     "prefill_tokens": pl.Int32(),
     "draft_length": pl.Int32(),
     "waiting": pl.Int32(),
+    "idle_cache_tokens": pl.Int64(),
 }
 _ORDER = [
     "replica", "start_s", "end_s", "batch_size", "n_decodes", "prefill_tokens", "decode_positions",
-    "decode_context_tokens", "draft_length", "emitted_tokens", "kv_blocks_used", "waiting",
+    "decode_context_tokens", "draft_length", "emitted_tokens", "kv_blocks_used", "kv_tokens_used", "waiting",
 ]  # fmt: skip
 
 
@@ -45,9 +46,9 @@ class IterationLog:
     Attributes
     ----------
     n_iterations : int
-    busy_s, block_seconds : float
-        Sums over the frames handed on: seconds, and blocks in use times seconds. Added up here and in order, since the
-        sums that several threads make of a long file differ in the last bit from one time to the next.
+    busy_s, block_seconds, token_seconds : float
+        Sums over the frames handed on: seconds, and blocks in use and tokens in them times seconds. Added up here and
+        in order, since sums that several threads make of a long file differ in the last bit from one time to the next.
     batch_sizes : int
         Sum of the batch sizes.
     peak_blocks : int
@@ -56,7 +57,7 @@ class IterationLog:
     --------
     >>> frames = []
     >>> log = IterationLog(frames.append)
-    >>> log.add(2, (np.array([0.0, 0.5]), np.array([0.5, 1.0]), 1, np.array([9, 10]), 1, 1), (0, 1, 1, 0, 0, 3))
+    >>> log.add(2, (np.array([0.0, 0.5]), np.array([0.5, 1.0]), 1, np.array([9, 10]), 1, 1), (0, 1, 1, 0, 0, 3, 0))
     >>> log.close()
     >>> frames[0]["end_s"].to_list(), frames[0]["decode_context_tokens"].to_list(), frames[0]["waiting"].to_list()
     ([0.5, 1.0], [9, 10], [3, 3])
@@ -70,7 +71,7 @@ class IterationLog:
         self._lengths: list[int] = []
         self._n_rows = 0
         self.n_iterations = self.batch_sizes = self.peak_blocks = 0
-        self.busy_s = self.block_seconds = 0.0
+        self.busy_s = self.block_seconds = self.token_seconds = 0.0
 
     def add(self, n: int, varying: tuple[Any, ...], steady: tuple[int, ...]) -> None:
         """Add n iterations.
@@ -81,7 +82,8 @@ class IterationLog:
         varying : tuple
             Start and end, positions and context of the decodes, tokens emitted, blocks used: each a number, or (n,).
         steady : tuple of int
-            Replica, batch size, decodes, tokens of prompts, draft length, requests that wait.
+            Replica, batch size, decodes, tokens of prompts, draft length, requests that wait, and tokens in the cache
+            of requests that do not decode now.
         """
         if self._n_rows + n > _ROWS:
             self._add_in_parts(n, varying, steady)
@@ -114,14 +116,16 @@ class IterationLog:
         varying = self._varying[: self._n_rows].T
         steady = np.repeat(_as_rows(self._steady), self._lengths, axis=0).T
         columns = dict(zip(_VARYING, varying.copy(), strict=True)) | dict(zip(_STEADY, steady, strict=True))
+        columns["kv_tokens_used"] = columns["decode_context_tokens"] + columns["idle_cache_tokens"]
         self._sum_up(columns)
-        self._emit(pl.DataFrame(columns).cast({**_VARYING, **_STEADY}).select(_ORDER))
+        self._emit(pl.DataFrame(columns).cast({**_VARYING, **_STEADY, "kv_tokens_used": pl.Int64()}).select(_ORDER))
         self._steady, self._lengths, self._n_rows = [], [], 0
 
     def _sum_up(self, columns: dict[Any, Any]) -> None:
         seconds = columns["end_s"] - columns["start_s"]
         self.busy_s += float(seconds.sum())
         self.block_seconds += float((seconds * columns["kv_blocks_used"]).sum())
+        self.token_seconds += float((seconds * columns["kv_tokens_used"]).sum())
         self.batch_sizes += int(columns["batch_size"].sum())
         self.peak_blocks = max(self.peak_blocks, int(columns["kv_blocks_used"].max(initial=0)))
 

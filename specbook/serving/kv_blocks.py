@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specbook.checks import check_counts
+from specbook.checks import check_count
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,9 +37,8 @@ class KvConfig:
     watermark_blocks: int = 0
 
     def __post_init__(self) -> None:
-        check_counts("n_blocks", self.n_blocks, minimum=1)
-        check_counts("block_size_tokens", self.block_size_tokens, minimum=1)
-        check_counts("watermark_blocks", self.watermark_blocks)
+        for name, minimum in (("n_blocks", 1), ("block_size_tokens", 1), ("watermark_blocks", 0)):
+            object.__setattr__(self, name, check_count(name, getattr(self, name), minimum=minimum))
         if self.watermark_blocks >= self.n_blocks:
             raise ValueError(f"watermark_blocks must be below n_blocks; got {self.watermark_blocks} of {self.n_blocks}")
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from specbook.checks import check_counts, check_positive, check_probability
+from specbook.checks import check_counts, check_non_negative, check_positive, check_probability
 
 SHORTEST_S, LONGEST_S = 1e-6, 1e6
 
@@ -39,7 +39,7 @@ class LatencySketch:
     With :math:`\gamma = (1 + \epsilon) / (1 - \epsilon)`, bucket :math:`i` holds what lies in
     :math:`[\gamma^i, \gamma^{i+1})` µs and answers :math:`2 \gamma^{i+1} / (1 + \gamma)` µs, which is
     :math:`1 + \epsilon` times the lower edge and :math:`1 - \epsilon` times the upper one. Shorter than 1 µs counts as
-    0, apart from the buckets; longer than a million seconds is refused.
+    0, apart from the buckets; longer than a million seconds counts as that in quantiles, and as it is in the mean.
 
     References
     ----------
@@ -73,23 +73,21 @@ class LatencySketch:
         Parameters
         ----------
         seconds : (n,) array_like of float
-            Latencies in [0, 1e6] seconds; copied.
+            Latencies, at least 0; copied.
         counts : (n,) array_like of int, or int
             How often each one occurred.
 
         Raises
         ------
         ValueError
-            If a latency is out of range or NaN, a count is negative or not whole, or the shapes do not fit. Nothing is
-            added then.
+            If a latency is negative or not finite, a count is negative or not whole, or the shapes do not fit. Nothing
+            is added then.
         """
-        values = np.atleast_1d(np.asarray(seconds, dtype=np.float64))
+        values = np.atleast_1d(check_non_negative("seconds", seconds))
         times = counts if type(counts) is int and counts >= 0 else check_counts("counts", counts)
         weights = np.broadcast_to(times, values.shape)
         if values.ndim != 1:
             raise ValueError(f"seconds needs one axis; got shape {values.shape}")
-        if values.size and not (values.min() >= 0.0 and values.max() <= LONGEST_S):  # also false for NaN
-            raise ValueError(f"seconds must lie in [0, {LONGEST_S:g}]; got {values.min()} to {values.max()}")
         for begin in range(0, values.size, _WAITING_ROOM):
             self._let_wait(values[begin : begin + _WAITING_ROOM], weights[begin : begin + _WAITING_ROOM])
 
@@ -107,7 +105,7 @@ class LatencySketch:
             return
         seconds, counts = self._waiting_s[: self._n_waiting], self._waiting_counts[: self._n_waiting]
         self._n_waiting = 0
-        self._sum_s += float(seconds @ counts)
+        self._sum_s += float((seconds * counts).sum())  # a dot product depends on the number of threads
         is_short = seconds < SHORTEST_S
         self._n_short += int(counts[is_short].sum())
         bucket = (np.log(seconds[~is_short] / SHORTEST_S) / self._log_growth).astype(np.intp)

@@ -336,7 +336,7 @@ def batching_e2e_s(arrivals_per_s: ArrayLike, iteration_s: ArrayLike, iterations
 
     References
     ----------
-    As in :func:`batching_wait_s`.
+    wolff1982
 
     Examples
     --------

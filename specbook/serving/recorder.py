@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 
 import numpy as np
 import polars as pl
@@ -35,13 +35,13 @@ class Recorder:
     requests, iterations
         The logs.
     bursts, burst_batches
-        Gaps between the bursts of each request: all of them, and batch by batch for intervals.
+        Gaps between the bursts of each request: all of them, and batch by batch for intervals, with the number of
+        tokens that came with no gap.
     tokens_in_bursts : int
         Tokens that came with them: all but first tokens.
-    rejected_tokens : int
-        Drafted and not accepted, or accepted and beyond the end of the output.
     rejected_slot_seconds : float
-        Cache slots that such tokens held, times the iterations in which they did.
+        Cache slots of tokens that were drafted and not accepted, or accepted and beyond the end of the output, times
+        the iterations in which they held them.
     """
 
     def __init__(
@@ -49,14 +49,12 @@ class Recorder:
     ) -> None:
         self.requests, self.iterations = RequestLog(emit_requests), IterationLog(emit_iterations)
         self.bursts, self.burst_batches = LatencySketch(), SketchBatches()
-        self.tokens_in_bursts = self.rejected_tokens = 0
+        self.tokens_in_bursts = 0
         self.rejected_slot_seconds = 0.0
         self._gaps: list[Floats] = []
         self._counts: list[int] = []
-        self._steady_gaps: list[float] = []
-        self._steady_counts: list[int] = []
-        self._single_gaps: list[float] = []
-        self._n_gaps = 0
+        self._first_gaps: list[tuple[float, int]] = []
+        self._n_gaps = self._tokens_flushed = 0
 
     def ended(self, request: LiveRequest, end_s: float, replica: int) -> None:
         """Take a request that has ended."""
@@ -65,7 +63,8 @@ class Recorder:
     def burst(self, gap_s: float) -> None:
         """Take a single token that follows another one of its request."""
         self.tokens_in_bursts += 1
-        self._single_gaps.append(gap_s)
+        self._first_gaps.append((gap_s, 1))
+        self._n_gaps += 1
 
     def round(
         self,
@@ -75,18 +74,12 @@ class Recorder:
         positions: int,
         n_decodes: int,
         last_emission_s: float,
-        fresh: Sequence[LiveRequest],
+        fresh: Collection[LiveRequest],
     ) -> None:
-        """Take one decode iteration; the parameters are those of :meth:`rounds`."""
-        for request in fresh:
-            self._single_gaps.append(end_s - request.last_emission_s)
-        n_old = n_decodes - len(fresh)
-        if n_old:
-            self._steady_gaps.append(end_s - last_emission_s)
-            self._steady_counts.append(n_old)
+        """Take one decode iteration; the parameters are those of :meth:`rounds`, and positions of its verify pass."""
         self.tokens_in_bursts += emitted
-        self.rejected_tokens += positions - emitted
         self.rejected_slot_seconds += (positions - emitted) * (end_s - start_s)
+        self._add_first_gaps(end_s, n_decodes, last_emission_s, fresh)
 
     def rounds(
         self,
@@ -94,7 +87,7 @@ class Recorder:
         emitted: int,
         n_decodes: int,
         last_emission_s: float,
-        fresh: Sequence[LiveRequest],
+        fresh: Collection[LiveRequest],
     ) -> None:
         """Take decode iterations of one set of requests, one after the other.
 
@@ -107,41 +100,45 @@ class Recorder:
         n_decodes : int
         last_emission_s : float
             When those that are not fresh emitted last.
-        fresh : sequence of LiveRequest
+        fresh : collection of LiveRequest
             Requests that were not in the decode iteration before.
         """
-        for request in fresh:
-            self._single_gaps.append(float(times_s[1]) - request.last_emission_s)
-        n_old = n_decodes - len(fresh)
-        gaps_s = times_s[1:] - times_s[:-1]
-        if n_old:
-            self._steady_gaps.append(float(times_s[1]) - last_emission_s)
-            self._steady_counts.append(n_old)
         self.tokens_in_bursts += emitted
-        if gaps_s.size > 1:
-            self._gaps.append(gaps_s[1:])
+        if times_s.size > 2:
+            gaps_s = times_s[2:] - times_s[1:-1]
+            self._gaps.append(gaps_s)
             self._counts.append(n_decodes)
             self._n_gaps += gaps_s.size
-            if self._n_gaps >= _GAPS:
-                self._flush()
+        self._add_first_gaps(float(times_s[1]), n_decodes, last_emission_s, fresh)
 
     def rejected(self, rejected: Integers, times_s: Floats) -> None:
         """Take the tokens that decode iterations drafted in vain, (n,) ndarray; ``times_s`` as in :meth:`rounds`."""
-        self.rejected_tokens += int(rejected.sum())
-        self.rejected_slot_seconds += float(rejected @ (times_s[1:] - times_s[:-1]))
+        self.rejected_slot_seconds += float((rejected * (times_s[1:] - times_s[:-1])).sum())
+
+    def _add_first_gaps(
+        self, end_s: float, n_decodes: int, last_emission_s: float, fresh: Collection[LiveRequest]
+    ) -> None:
+        """Add the gap before the first of some iterations, which those that joined have to themselves."""
+        n_fresh = len(fresh)
+        if n_fresh:
+            self._first_gaps.extend([(end_s - request.last_emission_s, 1) for request in fresh])
+        if n_decodes > n_fresh:
+            self._first_gaps.append((end_s - last_emission_s, n_decodes - n_fresh))
+        self._n_gaps += n_fresh + 1
+        if self._n_gaps >= _GAPS:
+            self._flush()
 
     def _flush(self) -> None:
-        n_single = len(self._single_gaps)
-        gaps_s = np.concatenate([*self._gaps, self._steady_gaps, self._single_gaps])
-        sizes = [each.size for each in self._gaps]
-        counts = np.concatenate(
-            [np.repeat(self._counts, sizes).astype(np.int64), self._steady_counts, np.ones(n_single, dtype=np.int64)]
-        ).astype(np.int64)
+        first = np.array(self._first_gaps).reshape(-1, 2)
+        gaps_s = np.concatenate([*self._gaps, first[:, 0]])
+        repeated = np.repeat(self._counts, [each.size for each in self._gaps])
+        counts = np.concatenate([repeated, first[:, 1]]).astype(np.int64)
         if gaps_s.size:
             self.bursts.add(gaps_s, counts)
-            self.burst_batches.add(gaps_s, counts)
-        self._gaps, self._counts, self._n_gaps = [], [], 0
-        self._steady_gaps, self._steady_counts, self._single_gaps = [], [], []
+            n_without_gap = self.tokens_in_bursts - self._tokens_flushed - int(counts.sum())
+            self.burst_batches.add(gaps_s, counts, n_without_gap)
+        self._tokens_flushed = self.tokens_in_bursts
+        self._gaps, self._counts, self._first_gaps, self._n_gaps = [], [], [], 0
 
     def close(self) -> None:
         """Hand on what is left."""

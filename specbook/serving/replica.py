@@ -70,7 +70,8 @@ class Replica(Engine):
         return 0
 
     def _iterate(self, until_s: float) -> int:
-        self._choose_law()
+        if not self._has_one_law:
+            self._choose_law()
         self.has_preempted = False
         prefills, runs_decodes = self._scheduler.plan(self)
         if prefills:
@@ -80,11 +81,13 @@ class Replica(Engine):
         else:
             self._rest()
             return 0
-        self._unpark()
+        if self.parked:
+            self._unpark()
         self._ended_in_last = ended
         return ended
 
     def _rest(self) -> None:
+        self._ended_in_last = 0
         if self.has_preempted:
             return  # what was taken away is free at the next look
         if self.waiting or self.running:
@@ -104,11 +107,11 @@ class Replica(Engine):
         seconds = config.iteration_time.mixed_seconds(n_decodes, positions, context, chunks)
         seconds += draft_s + config.draft_time.prefill_seconds(chunks)
         start_s, self.now_s = self.now_s, self.now_s + seconds
-        completed = [request for request, tokens in prefills if _process(request, tokens)]
+        completed = [request for request, tokens in prefills if self._process(request, tokens)]
         varying = (
             start_s, self.now_s, positions, context, emitted + len(completed), config.kv.n_blocks - self.free_blocks
         )  # fmt: skip
-        self._log(1, varying, n_decodes, sum(tokens for tokens, _ in chunks), len(chunks))
+        self._log(1, varying, n_decodes, sum([tokens for tokens, _ in chunks]), len(chunks))
         ended = 0
         if n_decodes:
             self._recorder.round(start_s, self.now_s, emitted, positions, n_decodes, self._last_emission_s, self._fresh)
@@ -131,6 +134,7 @@ class Replica(Engine):
     def _first_token(self, request: LiveRequest) -> bool:
         """A prompt is done and gives a token; whether the request ends with it."""
         self.n_prefilling -= 1
+        self.idle_cache_tokens -= request.prompt_tokens
         self._preempted_in_vain = 0
         if request.first_token_s < 0.0:
             request.first_token_s = self.now_s
@@ -212,7 +216,7 @@ class Replica(Engine):
         if self.config.one_by_one or self.parked or self.has_preempted or (self.waiting and not self.law.is_fixed):
             return np.zeros(1, dtype=np.int64)
         if until_s < math.inf:  # about as many as start by then; the rest would be thrown away
-            n = min(n, 2 + int(1.25 * (until_s - self.now_s) / self._iteration_s))
+            n = min(n, 2 + int(min(1.25 * (until_s - self.now_s) / self._iteration_s, n)))
         taken = self._calendar.blocks(self.tick, n).cumsum()
         taken -= taken[0]
         if taken[-1] < self.free_blocks:
@@ -240,15 +244,17 @@ class Replica(Engine):
         self.free_blocks += request.blocks
         self._recorder.ended(request, self.now_s, self.number)
 
+    def _process(self, request: LiveRequest, tokens: int) -> bool:
+        """Process a chunk of a prompt; whether it is done."""
+        request.prefilled_tokens += tokens
+        self.idle_cache_tokens += tokens
+        return request.prefilled_tokens == request.prompt_tokens
+
     def _log(
         self, n: int, varying: tuple[Any, ...], n_decodes: int, prefill_tokens: int = 0, n_prefills: int = 0
     ) -> None:
         draft_length = self.law.draft_length if n_decodes else 0
-        steady = (self.number, n_decodes + n_prefills, n_decodes, prefill_tokens, draft_length, len(self.waiting))
+        idle_tokens = self.idle_cache_tokens + (0 if n_decodes else self.context_tokens)
+        batch_size, n_waiting = n_decodes + n_prefills, len(self.waiting)
+        steady = (self.number, batch_size, n_decodes, prefill_tokens, draft_length, n_waiting, idle_tokens)
         self._recorder.iterations.add(n, varying, steady)
-
-
-def _process(request: LiveRequest, tokens: int) -> bool:
-    """Process a chunk of a prompt; whether it is done."""
-    request.prefilled_tokens += tokens
-    return request.prefilled_tokens == request.prompt_tokens

@@ -100,7 +100,7 @@ def simulate_serving(
     n_unfinished = drive(config, source, recorder, rng, progress)
     recorder.close()
     rows = (pl.concat(requests, rechunk=True), pl.concat(iterations, rechunk=True))
-    summary = summarise(rows[0].lazy(), recorder, config, n_unfinished, slo, flops_per_token)
+    summary = summarise(rows[0].lazy(), recorder, config, n_unfinished, slo, flops_per_token, is_open=loop is None)
     return ServingResult(config=config, requests=rows[0], iterations=rows[1], summary=summary)
 
 
@@ -116,8 +116,8 @@ def stream_serving(
 ) -> ServingSummary:
     """Simulate a long trace, and write its rows to files as it goes.
 
-    Memory does not grow with the trace: rows are written in parts that are joined at the end, and percentiles are taken
-    from one column at a time, 8 bytes a request.
+    Memory hardly grows with the trace: rows are written in parts that are joined at the end, and percentiles are taken
+    from one column at a time, some tens of bytes a request.
 
     Parameters
     ----------

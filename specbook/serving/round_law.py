@@ -38,7 +38,7 @@ class RoundLaw:
     Raises
     ------
     ValueError
-        If they do not sum to 1, more is accepted than drafted, or more drafted than there are nodes.
+        If they do not sum to 1, more is accepted than drafted or than there are passes, or more drafted than nodes.
 
     Examples
     --------
@@ -59,10 +59,14 @@ class RoundLaw:
     def __post_init__(self) -> None:
         drafted, accepted = check_counts("drafted", self.drafted), check_counts("accepted", self.accepted)
         probability = check_probability("probability", self.probability)
+        if not drafted.shape == accepted.shape == probability.shape:
+            raise ValueError(f"outcomes differ in number: {drafted.size}, {accepted.size} and {probability.size}")
         if abs(probability.sum() - 1.0) > _SUM_TOLERANCE:
             raise ValueError(f"probability must sum to 1; got {probability.sum()}")
         if np.any(np.diff(accepted) < 0) or np.any(accepted > drafted) or np.any(drafted > self.n_nodes):
             raise ValueError("accepted must rise, with accepted ≤ drafted ≤ n_nodes in every outcome")
+        if not accepted.max() <= self.draft_length <= self.n_nodes:
+            raise ValueError(f"draft_length must lie between what is accepted and n_nodes; got {self.draft_length}")
 
     @property
     def positions(self) -> int:

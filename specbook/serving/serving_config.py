@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from specbook.checks import BadInput, check_counts
+from specbook.checks import BadInput, check_count
 from specbook.serving.draft_policy import DraftPolicy, FixedDraft
 from specbook.serving.draft_time import DraftTime, NoDraft
 from specbook.serving.iteration_time import IterationTime
@@ -64,7 +64,7 @@ class ServingConfig:
 
     def __post_init__(self) -> None:
         for name in ("max_batch", "chunk_tokens", "n_replicas", "max_waiting"):
-            check_counts(name, getattr(self, name), minimum=1)
+            object.__setattr__(self, name, check_count(name, getattr(self, name), minimum=1))
         for name, known in (("scheduler", SCHEDULERS), ("routing", ROUTINGS)):
             if getattr(self, name) not in known:
                 raise BadInput(

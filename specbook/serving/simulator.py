@@ -54,8 +54,14 @@ def drive(
     Raises
     ------
     BadInput
-        If a request can never run, or requests preempt each other without end.
+        If there is no request, one can never run, or requests preempt each other without end.
+    TypeError
+        If rng is not a generator.
     """
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng must be a numpy.random.Generator, as np.random.default_rng(seed) gives; got {rng!r}")
+    if source.next_s == math.inf:
+        raise BadInput("holds no request", field="workload", remedy="give at least one")
     chances = Chances(rng)
     replicas = [
         Replica(number, config, _SCHEDULERS[config.scheduler](), chances, recorder)
@@ -69,7 +75,9 @@ def drive(
         if next_s == math.inf:
             return 0
         request = source.pop()
-        _check_fits(request, config)
+        refusal = why_never(request.asked_prompt_tokens, request.asked_output_tokens, config)
+        if refusal is not None:
+            raise refusal.at(f"request {request.request_id}")
         replica = _route(replicas, request, config)
         replica.push(request)
         n_arrived += 1
@@ -105,20 +113,29 @@ def _route(replicas: Sequence[Replica], request: LiveRequest, config: ServingCon
     return min(replicas, key=lambda replica: replica.outstanding_at(request.arrival_s))
 
 
-def _check_fits(request: LiveRequest, config: ServingConfig) -> None:
+def why_never(prompt_tokens: int, output_tokens: int, config: ServingConfig) -> BadInput | None:
+    """Why an engine can never run a request, in words that are the same for all such requests; None if it can.
+
+    Longer prompts and more tokens never run where fewer do not.
+
+    Examples
+    --------
+    >>> from specbook.serving.iteration_time import ConstantIterationTime
+    >>> from specbook.serving.kv_blocks import KvConfig
+    >>> config = ServingConfig(kv=KvConfig(n_blocks=6), iteration_time=ConstantIterationTime(seconds=0.5))
+    >>> print(why_never(90, 6, config))
+    None
+    >>> print(why_never(90, 7, config))
+    tokens = 97: are more than 6 KV blocks of 16 tokens hold; give more KV blocks, or shorter requests
+    """
     kv = config.kv
-    tokens = request.asked_prompt_tokens + request.asked_output_tokens + config.largest_draft
+    tokens = prompt_tokens + output_tokens + config.largest_draft
     if not kv.fits(tokens):
-        raise BadInput(
-            f"needs {kv.blocks_for(tokens)} KV blocks and {kv.watermark_blocks} free ones; there are {kv.n_blocks}",
-            field="request",
-            value=request.request_id,
-            remedy="give more KV blocks, or drop it from the trace",
-        )
-    if config.scheduler == "vidur-vllm" and request.asked_prompt_tokens > config.chunk_tokens:
-        raise BadInput(
-            f"has a prompt of {request.asked_prompt_tokens} tokens, which is more than a batch takes",
-            field="request",
-            value=request.request_id,
-            remedy="raise chunk_tokens",
-        )
+        free = f" with {kv.watermark_blocks:,} kept free" if kv.watermark_blocks else ""
+        drafted = f", the longest draft of {config.largest_draft} included" if config.largest_draft else ""
+        problem = f"are more than {kv.n_blocks:,} KV blocks of {kv.block_size_tokens:,} tokens hold{free}{drafted}"
+        return BadInput(problem, field="tokens", value=tokens, remedy="give more KV blocks, or shorter requests")
+    if config.scheduler == "vidur-vllm" and prompt_tokens > config.chunk_tokens:
+        problem, remedy = f"are more than a batch takes, {config.chunk_tokens:,}", "raise chunk_tokens"
+        return BadInput(problem, field="prompt tokens", value=prompt_tokens, remedy=remedy)
+    return None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from specbook.checks import BadInput
 from specbook.serving.arrivals import ClosedLoop
 from specbook.serving.live_request import LiveRequest
 from specbook.serving.workload import Workload
@@ -32,6 +33,11 @@ class Source(Protocol):
 class OpenSource:
     """Requests of one workload, or of its parts one after the other, at their own times.
 
+    Raises
+    ------
+    BadInput
+        If a part begins before the end of the one before it; when it is reached.
+
     Examples
     --------
     >>> from specbook.serving.workload import Workload
@@ -45,7 +51,7 @@ class OpenSource:
     depends_on_ends = False
 
     def __init__(self, parts: Iterable[Workload]) -> None:
-        self._requests = (row for part in parts for row in _rows(part))
+        self._requests = _in_order(parts)
         self._n_popped = 0
         self._next = next(self._requests, None)
 
@@ -105,6 +111,16 @@ class ClosedSource:
         """Let clients think, and then send."""
         for _ in range(count):
             heapq.heappush(self._times, time_s + self._think_s)
+
+
+def _in_order(parts: Iterable[Workload]) -> Iterator[tuple[float, int, int]]:
+    last_s = 0.0
+    for part in parts:
+        if part.arrival_s[0] < last_s:
+            problem = f"is before that of the part before it, {last_s!s}"
+            raise BadInput(problem, field="arrival_s", value=float(part.arrival_s[0]), remedy="sort the parts")
+        last_s = float(part.arrival_s[-1])
+        yield from _rows(part)
 
 
 def _rows(workload: Workload) -> Iterable[tuple[float, int, int]]:

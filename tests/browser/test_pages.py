@@ -33,6 +33,8 @@ PAGES = [
     "book/how-to/probe_your_machine.html",
     "book/how-to/sweep_a_grid.html",
     "book/how-to/bring_step_times.html",
+    "book/how-to/traces.html",
+    "book/how-to/simulate_serving.html",
     "book/how-to/file_formats.html",
     "book/catalogue.html",
     "book/models.html",

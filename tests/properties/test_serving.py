@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,11 @@ LAWS: dict[int, RoundLaw] = {
     3: counted_law({0: [3], 1: [2, 4], 3: [1, 2, 3, 4]}),
     4: chain_law([0.9, 0.8, 0.7, 0.5]),
 }
+
+
+def of_all(share: float) -> settings:
+    """A share of the examples that the profile asks for, a hundred or a soak's thousands."""
+    return settings(max_examples=int(share * settings.default.max_examples))
 
 
 @st.composite
@@ -81,7 +87,7 @@ def cases(draw: st.DrawFn, **changes: Any) -> tuple[ServingConfig, Workload]:
     return draw(engines(workload, **changes)), workload
 
 
-@settings(max_examples=150)
+@of_all(1.5)
 @given(case=cases(), replicas=st.integers(1, 3), routing=st.sampled_from(ROUTINGS), clients=st.integers(0, 6))
 def test_stretches_are_the_same_in_every_bit_as_one_iteration_after_the_other(
     case: tuple[ServingConfig, Workload], replicas: int, routing: Any, clients: int
@@ -96,7 +102,7 @@ def test_stretches_are_the_same_in_every_bit_as_one_iteration_after_the_other(
         assert getattr(together.summary, name) == getattr(alone.summary, name)
 
 
-@settings(max_examples=150)
+@of_all(1.5)
 @given(case=cases(scheduler="vllm-v1"))
 def test_engine_does_what_a_plain_one_does_request_by_request(case: tuple[ServingConfig, Workload]):
     result = simulate(*case, seed=5)
@@ -104,9 +110,17 @@ def test_engine_does_what_a_plain_one_does_request_by_request(case: tuple[Servin
     plain.run()
     assert result.requests.rows() == sorted(plain.ended)
     assert result.iterations.rows() == plain.iterations
+    itl_s, waste = result.summary.itl_s, result.summary.waste
+    assert itl_s.count == len(plain.gaps_s)
+    for q, reached_s in ((0.5, itl_s.p50), (0.9, itl_s.p90), (0.99, itl_s.p99)):
+        if plain.gaps_s:
+            assert reached_s == pytest.approx(np.quantile(plain.gaps_s, q, method="inverted_cdf"), rel=6e-4)
+    assert (itl_s.mean or 0.0) * itl_s.count == pytest.approx(sum(plain.gaps_s), rel=1e-12)
+    assert result.summary.itl_per_token_s.count == (case[1].output_tokens - 1).sum()
+    assert waste.rejected_slot_seconds == pytest.approx(plain.rejected_slot_seconds, rel=1e-12)
 
 
-@settings(max_examples=60)
+@of_all(0.6)
 @given(case=cases(scheduler="vllm-v1"))
 def test_tokens_are_neither_lost_nor_made(case: tuple[ServingConfig, Workload]):
     config, workload = case
@@ -122,7 +136,7 @@ def test_tokens_are_neither_lost_nor_made(case: tuple[ServingConfig, Workload]):
     assert np.all(workload.output_tokens <= in_rounds + column(each, "preemptions"))
 
 
-@settings(max_examples=60)
+@of_all(0.6)
 @given(case=cases())
 def test_limits_of_the_engine_are_kept(case: tuple[ServingConfig, Workload]):
     config, workload = case
@@ -139,7 +153,7 @@ def test_limits_of_the_engine_are_kept(case: tuple[ServingConfig, Workload]):
         assert np.all(reserved + column(rows, "prefill_tokens") <= config.chunk_tokens)
 
 
-@settings(max_examples=60)
+@of_all(0.6)
 @given(case=cases())
 def test_engine_is_idle_only_when_nobody_is_there(case: tuple[ServingConfig, Workload]):
     result = simulate(*case)

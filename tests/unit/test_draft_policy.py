@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
+from specbook.serving.chances import Chances
 from specbook.serving.draft_policy import FixedDraft, ScheduledDraft, batch_schedule
 from specbook.serving.iteration_time import ConstantIterationTime
+from specbook.serving.live_request import LiveRequest
+from specbook.serving.recorder import Recorder
+from specbook.serving.replica import Replica
 from specbook.serving.round_law import chain_law, no_draft
+from specbook.serving.schedulers.vllm_v1 import VllmV1
 from tests.serving_cases import engine, requests, simulate
 
 LAWS = {length: chain_law([0.5] * length) for length in (1, 2, 4)} | {0: no_draft()}
@@ -45,6 +51,12 @@ def test_schedule_by_batch_and_context(batch: int, context: float, length: int, 
     assert policy.holds_below(batch, context) == until
 
 
+def test_schedule_that_is_silent_of_context_0_takes_it_from_the_next_smaller_batch():
+    policy = scheduled({(1, 0): 4, (4, 0): 2, (8, 500): 0})
+    assert [policy.choose(8, context).draft_length for context in (0.0, 499.0, 500.0)] == [2, 2, 0]
+    assert policy.holds_below(8, 0.0) == 500.0
+
+
 def test_laws_are_those_of_the_table_alone():
     assert [law.draft_length for law in scheduled({(1, 0): 4, (8, 0): 0, (9, 0): 4}).laws] == [0, 4]
 
@@ -62,6 +74,25 @@ def test_laws_are_those_of_the_table_alone():
 def test_schedules_that_leave_something_open_are_refused(schedule: dict[tuple[int, int], int], error: str):
     with pytest.raises(ValueError, match=error):
         scheduled(schedule)
+
+
+def test_a_law_of_another_length_is_refused():
+    with pytest.raises(ValueError, match=r"its own draft length; got \{4: 2\}"):
+        ScheduledDraft(schedule={(1, 0): 4}, law_by_length={4: chain_law([0.8] * 2)})
+
+
+def test_changes_of_the_draft_length_leave_no_path_behind():
+    config = engine(
+        policy=ScheduledDraft(schedule={(1, 0): 4, (3, 0): 0}, law_by_length={0: no_draft(), 4: chain_law([0.8] * 4)}),
+        max_batch=4,
+    )
+    recorder = Recorder(lambda _: None, lambda _: None)
+    replica = Replica(0, config, VllmV1(), Chances(np.random.default_rng(0)), recorder)
+    for number in range(60):
+        replica.push(LiveRequest(number, 0.0, 10, 20 + 7 * number))
+    while not replica.is_idle:
+        replica.advance(replica.now_s + 1e-9)
+        assert len(replica._ends) <= config.max_batch
 
 
 def test_draft_length_follows_the_batch_in_a_run():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from specbook.serving.latency_sketch import LONGEST_S, SHORTEST_S, LatencySketch, nearest_rank
 
@@ -99,6 +100,16 @@ def test_nothing_is_added_by_empty_arrays_or_counts_of_zero():
     assert sketch.count == 0
 
 
+def test_the_mean_does_not_depend_on_the_number_of_threads():
+    seconds, means = np.random.default_rng(0).exponential(0.01, 60_000), set()
+    for threads in (1, 2, 3):
+        sketch = LatencySketch()
+        with threadpool_limits(threads):
+            sketch.add(seconds, np.arange(60_000))
+            means.add(sketch.mean)
+    assert len(means) == 1
+
+
 def test_an_empty_sketch_has_no_answers():
     sketch = LatencySketch()
     with pytest.raises(ValueError, match="without values"):
@@ -107,10 +118,10 @@ def test_an_empty_sketch_has_no_answers():
         _ = sketch.mean
 
 
-@pytest.mark.parametrize("seconds", [-1e-9, np.nan, np.inf, 1.1e6, [0.1, -1.0], [0.1, np.nan]])
+@pytest.mark.parametrize("seconds", [-1e-9, np.nan, np.inf, [0.1, -1.0], [0.1, np.nan]])
 def test_latencies_out_of_range_are_refused_and_nothing_is_added(seconds):
     sketch = LatencySketch()
-    with pytest.raises(ValueError, match=r"seconds must lie in \[0, 1e\+06\]"):
+    with pytest.raises(ValueError, match=r"^seconds must"):
         sketch.add(seconds)
     assert sketch.count == 0
 

@@ -49,6 +49,14 @@ def test_two_measured_lengths_each_keep_their_own():
     assert laws[8].law.expected_tokens == pytest.approx(4.4964, rel=1e-4)
 
 
+def test_lengths_between_are_a_part_of_the_longest_that_was_measured():
+    short = profile_from_counts({1: [5, 5]}, draft_length=1)
+    long = profile_from_counts({3: [1, 3, 2, 4]}, draft_length=3)
+    laws = profile_laws([short, long], assume="truncation", max_draft_length=3)
+    assert laws[2].law.probability == pytest.approx((0.1, 0.3, 0.6))
+    assert laws[1].law.probability == pytest.approx((0.5, 0.5))
+
+
 def test_a_mean_alone_is_spread_over_the_positions_and_says_so():
     profile = AcceptanceProfile(evidence="mean_length", mean_acceptance_length=2.44, draft_length=2)
     known = profile_laws([profile])[2]

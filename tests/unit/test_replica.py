@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from specbook.checks import BadInput
+from specbook.roofline.drafting import SequentialDrafter
 from specbook.serving.chances import Chances
 from specbook.serving.draft_policy import FixedDraft
+from specbook.serving.draft_time import SteppedDraft
 from specbook.serving.engine import Engine, Prefill, Scheduler
 from specbook.serving.iteration_time import ConstantIterationTime
 from specbook.serving.kv_blocks import KvConfig
 from specbook.serving.live_request import LiveRequest
+from specbook.serving.per_token_prefill import PerTokenPrefill
 from specbook.serving.recorder import Recorder
 from specbook.serving.replica import Replica
 from specbook.serving.round_law import RoundLaw, chain_law, counted_law, no_draft
@@ -87,7 +90,7 @@ def test_outstanding_counts_a_request_until_its_last_iteration_is_over():
     assert replica.outstanding_at(0.0) == 2
     replica.advance(1.5)
     assert replica.now_s == 2.0
-    assert replica.outstanding_at(1.5) == 2
+    assert replica.outstanding_at(1.5) == replica.outstanding_at(2.0) == 2
     assert replica.outstanding_at(2.5) == 1
 
 
@@ -103,6 +106,15 @@ def test_a_request_that_nobody_admits_is_found():
     replica.push(LiveRequest(3, 0.5, 10, 2))
     with pytest.raises(BadInput, match=r"^request = 3: cannot be admitted into an empty engine at 0\.500 s"):
         replica.advance(math.inf)
+
+
+def test_draft_model_adds_its_own_pass_over_a_prompt():
+    step = PerTokenPrefill(seconds_per_token=2.0**-6)
+    draft = SteppedDraft(drafter=SequentialDrafter(step=step), prefill_step=step, max_context_tokens=99)
+    replica = replica_of(one_at_a_time(1.0, draft_time=draft, chunk_tokens=16), VllmV1())
+    replica.push(LiveRequest(0, 0.0, 32, 2))
+    assert finish(replica) == 1
+    assert replica.now_s == 3.0 + 32 * 2.0**-6
 
 
 def test_iterations_longer_than_the_calendar_is_wide():

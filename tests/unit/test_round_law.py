@@ -68,6 +68,8 @@ def test_counted_law_keeps_drafted_and_accepted_together():
         ({"accepted": (0, 3)}, "accepted must rise, with accepted ≤ drafted ≤ n_nodes"),
         ({"accepted": (1, 0)}, "accepted must rise"),
         ({"drafted": (2, 3)}, "accepted must rise, with accepted ≤ drafted ≤ n_nodes"),
+        ({"drafted": (2,)}, "outcomes differ in number: 1, 2 and 2"),
+        ({"draft_length": 1}, "draft_length must lie between what is accepted and n_nodes; got 1"),
     ],
 )
 def test_what_is_no_law_is_refused(changes: dict[str, Any], error: str):

@@ -45,6 +45,13 @@ def test_sarathi_gives_a_prompt_all_its_blocks_at_once():
     assert rows(result, "kv_blocks_used") == [[3 + 3, 3 + 3, 3]]
 
 
+def test_sarathi_puts_a_prompt_that_gets_no_tokens_before_the_decodes():
+    policy = FixedDraft(law=chain_law([0.0]))
+    result = run([1, 1, 8], [9, 9, 1], blocks=6, chunk_tokens=3, scheduler="vidur-sarathi", policy=policy)
+    assert rows(result, "prefill_tokens")[0][:5] == [3, 0, 0, 0, 1]
+    assert result.requests["preemptions"].to_list() == [0, 1, 0]  # the last decode gives way, the prompt does not
+
+
 def test_vllm_batches_whole_prompts_padded_to_the_longest_before_any_decode():
     result = run([10, 4, 10], [2, 2, 2], chunk_tokens=20, scheduler="vidur-vllm")
     assert rows(result, "prefill_tokens", "batch_size", "n_decodes") == [[14, 10, 0], [2, 1, 3], [0, 0, 3]]
@@ -95,12 +102,22 @@ def test_vidur_needs_a_free_block_even_where_none_is_taken(scheduler: Any):
 
 @pytest.mark.parametrize("scheduler", ["vllm-v1", "vidur-sarathi", "vidur-vllm"])
 def test_a_request_that_needs_more_blocks_than_there_are_is_refused(scheduler: Any):
-    with pytest.raises(BadInput, match=r"^request = 1: needs 6 KV blocks and 1 free ones; there are 6; give more"):
+    with pytest.raises(
+        BadInput, match=r"^request 1: tokens = 24: are more than 6 KV blocks of 4 tokens hold with 1 kept free; "
+    ):
         run([8, 16], [4, 8], blocks=6, watermark=1, scheduler=scheduler)
 
 
+def test_a_request_that_only_its_drafts_take_out_of_the_cache_is_refused():
+    assert run([8], [4], blocks=3).summary.n_requests == 1
+    with pytest.raises(BadInput, match=r"^request 0: tokens = 16: are more than 3 KV blocks of 4 tokens"):
+        run([8], [4], blocks=3, policy=FixedDraft(law=chain_law([0.5] * 4)))
+
+
 def test_vllm_refuses_a_prompt_that_no_batch_takes():
-    with pytest.raises(BadInput, match=r"^request = 0: has a prompt of 30 tokens, .*; raise chunk_tokens"):
+    with pytest.raises(
+        BadInput, match=r"^request 0: prompt tokens = 30: are more than a batch takes, 20; raise chunk_tokens"
+    ):
         run([30], [4], chunk_tokens=20, scheduler="vidur-vllm")
 
 
@@ -118,6 +135,7 @@ def test_a_round_must_fit_in_an_iteration():
         ({"max_batch": 0}, "max_batch must"),
         ({"n_replicas": 0}, "n_replicas must"),
         ({"max_waiting": 0}, "max_waiting must"),
+        ({"max_batch": [1, 2]}, "max_batch must be one number"),
     ],
 )
 def test_engines_that_cannot_be_are_refused(changes: dict[str, Any], error: str):

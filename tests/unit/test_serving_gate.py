@@ -71,6 +71,16 @@ def test_gate_compares_waiting_by_the_time_of_a_whole_request():
     assert judge(shorter, PLAIN, Slo()).stays
 
 
+def test_gate_leaves_waiting_to_an_objective_that_covers_it():
+    longer = changed(PLAIN, "wait_s", p90=(PLAIN.wait_s.p90 or 0.0) + (PLAIN.e2e_s.p90 or 0.0))
+    for slo, stays in ((Slo(ttft_s=99.0), True), (Slo(e2e_s=99.0), True), (Slo(tpot_s=99.0), False), (Slo(), False)):
+        assert judge(longer, PLAIN, slo).stays == stays
+
+
+def test_gate_keeps_what_just_meets_an_objective():
+    assert judge(changed(PLAIN, "ttft_s", p90=0.3), None, Slo(ttft_s=0.3)).stays
+
+
 def test_gate_says_everything_that_is_wrong():
     bad = replace(changed(PLAIN, "ttft_s", p90=9.0), stable=False)
     assert len(judge(bad, PLAIN, Slo(ttft_s=1.0)).reasons) == 2
@@ -110,10 +120,13 @@ def test_requests_keep_limits_up_to_the_limit_itself():
         assert rows.select(kept=keeps(slo))["kept"].to_list() == expected
 
 
-def test_waiting_that_grows_without_a_backlog_is_no_instability():
+def test_waiting_that_grows_in_an_engine_without_pause_is_instability():
     rising = pl.int_range(0, 100, eager=True).to_numpy() * 0.5
-    assert waiting_grew(rising, 100.0, 150.0)
-    assert not waiting_grew(rising, 100.0, 109.0)  # worked off soon
-    assert not waiting_grew(rising[:49], 100.0, 150.0)  # too few to judge
-    assert not waiting_grew(rising * 1e-3, 100.0, 150.0)  # too short to notice
-    assert not waiting_grew(rising[::-1], 100.0, 150.0)
+    assert waiting_grew(rising, 100.0, 0.99)
+    assert not waiting_grew(rising, 100.0, 0.6)  # a late burst for an engine that is idle otherwise
+    assert not waiting_grew(rising, 0.0, 0.99)  # all at once
+    assert not waiting_grew(rising[:49], 100.0, 0.99)  # too few to judge
+    assert not waiting_grew(rising * 1e-3, 100.0, 0.99)  # too short to notice
+    assert not waiting_grew(rising[::-1], 100.0, 0.99)
+    rising[90] = 0.0  # the queue was empty again
+    assert not waiting_grew(rising, 100.0, 0.99)

@@ -10,15 +10,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from specbook.serving.arrivals import ConstantArrivals, PoissonArrivals
+from specbook.checks import BadInput
+from specbook.serving.arrivals import ClosedLoop, ConstantArrivals, PoissonArrivals
 from specbook.serving.compare import compare_serving
 from specbook.serving.draft_policy import ScheduledDraft
 from specbook.serving.iteration_time import ConstantIterationTime
 from specbook.serving.kv_blocks import KvConfig
-from specbook.serving.result import stream_serving, write_result
+from specbook.serving.result import simulate_serving, stream_serving, write_result
 from specbook.serving.round_law import RoundLaw, chain_law, counted_law, no_draft, tree_law
 from specbook.serving.serving_config import ServingConfig
 from specbook.serving.slo import Slo
+from specbook.serving.summary import waiting_grew
 from specbook.serving.workload import Workload
 from tests.serving_cases import (
     assert_same_but_for_order,
@@ -72,7 +74,7 @@ def test_stream_in_several_blocks_of_rows(tmp_path: Path):
 
 
 def test_a_run_that_fails_leaves_no_file(tmp_path: Path):
-    with pytest.raises(ValueError, match="needs 8 KV blocks"):
+    with pytest.raises(ValueError, match="are more than 4 KV blocks"):
         stream_serving(
             engine(kv=KvConfig(n_blocks=4)), [requests([0.0], 100, 20)], tmp_path, rng=np.random.default_rng(0)
         )
@@ -112,6 +114,7 @@ def test_figures_follow_from_the_rows():
     seconds, used = column(work, "end_s") - column(work, "start_s"), column(work, "kv_blocks_used") / 400
     assert summary.mean_kv_use == pytest.approx((seconds * used).sum() / seconds.sum())
     assert summary.peak_kv_use == used.max()
+    assert summary.mean_batch_size == work["batch_size"].sum() / len(work)
     kept = (ttft_s <= 0.03) & ~several
     kept[several] = (ttft_s[several] <= 0.03) & (tpot_s <= 0.012)
     assert summary.goodput_requests_per_s == kept.sum() / span_s
@@ -150,11 +153,72 @@ def test_a_load_above_capacity_is_called_unstable(times_capacity: float, stable:
         assert (summary.stable, summary.n_unfinished) == (stable, 0)
 
 
+def test_a_load_a_little_above_capacity_is_called_unstable_if_there_is_enough_of_it():
+    config = engine(iteration_time=ConstantIterationTime(seconds=0.02), max_batch=8)
+    for times_capacity, stable in ((0.95, True), (1.1, False)):
+        arrivals = PoissonArrivals(requests_per_s=times_capacity * 20.0)
+        for seed in range(3):
+            workload = equal_requests(arrivals, 3000, prompt=50, output=20, seed=seed)
+            assert simulate(config, workload).summary.stable == stable
+
+
+def test_a_late_burst_is_no_instability_of_an_engine_that_was_idle():
+    arrival_s = np.concatenate([np.arange(60) * 1.0, 60.0 + np.arange(60) * 0.001])
+    summary = simulate(one_at_a_time(0.01), requests(arrival_s, 10, 10)).summary
+    assert summary.utilisation < 0.5
+    assert summary.stable
+
+
+def test_a_backlog_and_clients_that_wait_say_nothing_of_a_rate():
+    config = engine(max_batch=4)
+    assert simulate(config, requests([0.0] * 200, 10, 20)).summary.stable
+    assert simulate(config, requests([0.0] * 200, 10, 20), loop=ClosedLoop(n_clients=150)).summary.stable
+
+
+def test_figures_do_not_depend_on_when_the_first_request_comes():
+    early, late = (
+        simulate(one_at_a_time(2.0**-6), requests(np.arange(200) / 32.0 + first_s, 10, 20)).summary
+        for first_s in (0.0, 2.0**20)
+    )
+    assert early == late
+    assert not early.stable
+
+
+def test_waiting_grows_if_the_last_fifth_waits_twice_as_long_as_the_earlier_half():
+    early_s, middle_s = [1.0] * 20 + [10.0] * 30, [1.0] * 30
+    assert waiting_grew(np.array(early_s + middle_s + [13.0] * 20), 10.0, 1.0)
+    assert not waiting_grew(np.array(early_s + middle_s + [12.7] * 20), 10.0, 1.0)
+
+
 def test_a_run_is_stopped_when_too_many_wait():
     summary = simulate(engine(max_batch=2, max_waiting=30), requests(np.arange(400) * 0.01, 100, 20)).summary
     assert not summary.stable
     assert summary.n_unfinished > 30
     assert 0 < summary.n_requests < 400
+
+
+def test_drafts_of_a_stopped_run_are_accepted_or_rejected():
+    config = drafting(CHAIN, max_batch=8, max_waiting=50)
+    summary = simulate(config, requests(np.arange(400) * 0.01, 200, 100)).summary
+    assert summary.n_unfinished
+    assert summary.waste.drafted_tokens == summary.waste.accepted_tokens + summary.waste.rejected_tokens
+
+
+def test_slots_without_a_token_by_hand():
+    config = one_at_a_time(0.25, policy=drafting(chain_law([1.0, 1.0])).policy)
+    result = simulate(config, requests([0.0], 10, 4))  # 1 block of 16: 10 tokens, then 11 and slots for 2 drafts
+    assert result.iterations["kv_tokens_used"].to_list() == [10, 11]
+    assert result.summary.kv_fragmentation == 1.0 - 21 / 32
+
+
+def test_gaps_have_intervals_where_every_iteration_holds_a_prompt():
+    config = one_at_a_time(0.01, max_batch=64)
+    result = simulate(config, equal_requests(ConstantArrivals(requests_per_s=99.0), 11_000, prompt=8, output=3))
+    assert (result.iterations["prefill_tokens"] > 0).mean() > 0.9
+    for latency in (result.summary.itl_s, result.summary.itl_per_token_s):
+        low, high = latency.p90_interval or (0.0, 0.0)
+        assert 0.0099 < low <= latency.p90 <= high < 0.0101
+        assert latency.mean_interval == pytest.approx((0.01, 0.01), rel=1e-3)
 
 
 def test_a_run_is_stopped_even_before_the_first_request_has_ended(tmp_path: Path):
@@ -193,9 +257,27 @@ def test_comparison_gives_every_engine_the_same_luck():
     assert "without speculation" in table.filter(name="useless")["reason"].item()
 
 
+def test_comparison_is_with_the_engine_that_does_not_draft_wherever_it_stands():
+    configs = {"useless": drafting(chain_law([0.0] * 3)), "useless too": drafting(chain_law([0.0])), "plain": engine()}
+    table = compare_serving(configs, mixed_requests(60), seed=3)
+    assert table["viable"].to_list() == [False, False, True]
+
+
 def test_every_request_keeps_objectives_that_promise_nothing():
     summary = simulate(engine(), mixed_requests(20), slo=Slo()).summary
     assert summary.goodput_requests_per_s == summary.throughput_requests_per_s
+
+
+def test_a_generator_is_asked_for_and_a_request(tmp_path: Path):
+    with pytest.raises(TypeError, match="rng must be a numpy"):
+        simulate_serving(engine(), mixed_requests(2), rng=0)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match=r"^workload: holds no request"):
+        stream_serving(engine(), [], tmp_path, rng=np.random.default_rng(0))
+
+
+def test_a_request_may_come_long_after_the_others():
+    ended = simulate(engine(), requests([0.0, 1e300], 10, [2000, 3])).requests["end_s"]
+    assert ended.is_finite().all()
 
 
 def test_comparison_of_nothing_is_refused():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from specbook.acceptance.library import library_profile
 from specbook.acceptance.profile import profile_from_counts
 from specbook.checks import BadInput
 from specbook.funnel_config import FunnelConfig
@@ -146,8 +147,32 @@ def test_truncation_offers_shorter_drafts_and_asks_which():
     shorter = drafts_from(DraftEvidence(profiles=(COUNTED,), draft_length=2, assume="truncation"))
     assert shorter.policy.laws[0].probability == pytest.approx([0.24, 0.18, 0.58])
     other = profile_from_counts({2: [2, 4, 4]}, draft_length=2, method="draft_model")
-    with pytest.raises(BadInput, match=r"speaks for several, 2, 4; choose with --draft-length"):
+    with pytest.raises(
+        BadInput, match=r"speaks for several, 2, 4; choose one with --draft-length, or some with --schedule"
+    ):
         drafts_from(DraftEvidence(profiles=(COUNTED, other)))
+
+
+def test_one_drafted_length_is_taken_even_if_it_is_assumed():
+    one = profile_from_counts({1: [3, 7]}, draft_length=1, method="draft_model")
+    assert drafts_from(DraftEvidence(profiles=(one,), assume="truncation")).policy.laws[0].draft_length == 1
+    soup = library_profile("soup-843")
+    drafts = drafts_from(DraftEvidence(profiles=(soup,), assume="truncation"))
+    assert [law.draft_length for law in drafts.policy.laws] == [1]
+    assert "truncation" in drafts.assumptions[0]
+
+
+def test_assumed_acceptance_needs_a_drafter():
+    assumed = drafts_from(DraftEvidence(conditional_acceptance=0.8, draft_length=3))
+    funnel = replace(FUNNEL, profiles=(), draft=None)
+    with pytest.raises(BadInput, match=r"does not say what drafts, .*; state --draft or --method"):
+        setup_from_models(funnel, assumed, EngineLimits())
+    assert setup_from_models(replace(funnel, method="ngram"), assumed, EngineLimits()).config.largest_draft == 3
+
+
+def test_waiting_room_is_that_of_both_engines():
+    setup = _setup(EngineLimits(max_waiting=7))
+    assert (setup.config.max_waiting, setup.baseline.max_waiting) == (7, 7)
 
 
 def test_no_drafts_may_be_asked_for():

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from specbook.checks import BadInput
 from specbook.serving.arrivals import ClosedLoop
 from specbook.serving.iteration_time import ConstantIterationTime
 from specbook.serving.round_law import chain_law
@@ -21,6 +22,13 @@ def parts_of(n: int) -> list[Workload]:
     load = mixed_requests(20)
     cuts = np.array_split(np.arange(20), n)
     return [requests(load.arrival_s[cut], load.prompt_tokens[cut], load.output_tokens[cut]) for cut in cuts]
+
+
+def test_parts_that_go_back_in_time_are_refused():
+    source = OpenSource([requests([0.0, 50.0], 9, 1), requests([49.0], 9, 1)])
+    source.pop()
+    with pytest.raises(BadInput, match=r"^arrival_s = 49.0: is before that of the part before it, 50.0"):
+        source.pop()
 
 
 @pytest.mark.parametrize("n_parts", [1, 3, 20])
@@ -58,8 +66,10 @@ def test_open_source_reads_no_further_than_the_next_request():
 
 @pytest.mark.parametrize("n_clients", [1, 3, 50])
 @pytest.mark.parametrize("think_s", [0.0, 0.25])
-def test_clients_send_when_their_answer_is_there_and_they_have_thought(n_clients: int, think_s: float):
-    result = simulate(engine(), mixed_requests(30), loop=ClosedLoop(n_clients=n_clients, think_s=think_s))
+@pytest.mark.parametrize("n_replicas", [1, 3])
+def test_clients_send_when_their_answer_is_there_and_they_have_thought(n_clients: int, think_s: float, n_replicas: int):
+    loop = ClosedLoop(n_clients=n_clients, think_s=think_s)
+    result = simulate(engine(n_replicas=n_replicas), mixed_requests(30), loop=loop)
     arrival_s, end_s = column(result.requests, "arrival_s"), column(result.requests, "end_s")
     first = min(n_clients, 30)
     assert arrival_s[:first].tolist() == [0.0] * first
@@ -79,6 +89,12 @@ def test_clients_of_two_replicas_keep_both_busy():
     result = simulate(config, requests([0.0] * 40, 10, 4), loop=ClosedLoop(n_clients=2))
     assert result.summary.wall_s == 20 * 4 * 2.0**-5
     assert result.iterations.group_by("replica").agg(pl.len()).sort("replica").rows() == [(0, 80), (1, 80)]
+
+
+def test_no_replica_runs_ahead_of_a_client_that_another_one_answers():
+    config = engine(iteration_time=ConstantIterationTime(seconds=2.0**-6), n_replicas=2, chunk_tokens=8192)
+    result = simulate(config, mixed_requests(40), loop=ClosedLoop(n_clients=6))
+    assert result.requests["scheduled_s"].to_list() == result.requests["arrival_s"].to_list()
 
 
 def test_closed_source_ends_when_nothing_is_left_to_ask():

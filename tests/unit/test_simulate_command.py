@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from specbook.acceptance.profile import profile_from_counts, write_profile
+from specbook.checks import BadInput
 from specbook.commands import serving_options, serving_run
 from specbook.files import sha256_of
 
@@ -158,7 +159,7 @@ def test_simulate_lenient_counts_what_it_skips(cli, tmp_path: Path, constant: Pa
     refused = cli(*arguments)
     _one_line(refused, tmp_path / "s", "line 3", "output_tokens")
     outcome = cli(*arguments, "--lenient")
-    assert "warning: 1 rows of the trace were skipped" in outcome.err
+    assert "warning: 1 row of the trace was skipped: output_tokens must be at least 1\n" in outcome.err
     document = _summary(outcome)
     assert list(document["inputs"]["trace"]["skipped"].values()) == [1]
     assert document["n_requests"] == 2
@@ -286,31 +287,48 @@ BAD: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     "scheduler": (("--rate", 1, "--scheduler", "fcfs"), ("--scheduler", "fcfs")),
     "routing": (("--rate", 1, "--routing", "random"), ("--routing",)),
     "negative batch": (("--rate", 1, "--max-batch", -1), ("--max-batch",)),
-    "watermark": (("--rate", 1, "--watermark-blocks", 100), ("watermark_blocks = 100", "100 blocks")),
-    "draft without acceptance": (("--rate", 1, "--draft-length", 4), ("draft_length = 4", "--acceptance")),
-    "schedule without acceptance": (("--rate", 1, "--schedule", "1:4"), ("draft_length = 4", "--acceptance")),
+    "watermark": (("--rate", 1, "--watermark-blocks", 100), ("--watermark-blocks = 100", "100 blocks")),
+    "draft without acceptance": (
+        ("--rate", 1, "--draft-length", 4),
+        ("--draft-length = 4", "--acceptance", "--conditional-acceptance"),
+    ),
+    "schedule without acceptance": (("--rate", 1, "--schedule", "1:4"), ("--schedule = 4", "--conditional-acceptance")),
     "acceptance without K": (("--rate", 1, "--conditional-acceptance", 0.8), ("--draft-length",)),
     "acceptance above 1": (("--rate", 1, "--conditional-acceptance", 1.8, "--draft-length", 2), ("acceptance",)),
     "two acceptances": (
         ("--rate", 1, *DRAFTED, "--acceptance", "PROFILE"),
-        ("conditional_acceptance = 0.8", "beside profiles"),
+        ("--conditional-acceptance = 0.8", "beside profiles"),
     ),
     "K unknown to the evidence": (
         ("--rate", 1, "--acceptance", "PROFILE", "--draft-length", 2),
-        ("draft_length = 2", "0, 4", "--assume truncation"),
+        ("--draft-length = 2", "0, 4", "--assume truncation"),
     ),
     "K and schedule": (("--rate", 1, *DRAFTED, "--schedule", "1:4"), ("beside a schedule",)),
     "schedule text": (("--rate", 1, "--conditional-acceptance", 0.8, "--schedule", "1=4"), ("--schedule", "1:4,16:2")),
     "schedule from 2": (("--rate", 1, "--conditional-acceptance", 0.8, "--schedule", "2:4"), ("batch 1",)),
     "schedule twice": (("--rate", 1, "--conditional-acceptance", 0.8, "--schedule", "1:4,1:2"), ("twice",)),
     "compare nothing": (("--rate", 1, "--compare"), ("--compare", "nothing is drafted")),
-    "chunk below a round": (("--rate", 1, *DRAFTED, "--chunk-tokens", 4), ("chunk_tokens = 4", "at least 5")),
+    "chunk below a round": (("--rate", 1, *DRAFTED, "--chunk-tokens", 4), ("--chunk-tokens = 4", "at least 5")),
     "slo": (("--rate", 1, "--slo-ttft", -2), ("--slo-ttft = -2",)),
-    "percentile": (("--rate", 1, "--slo-percentile", 95), ("percentile = 95", "50, 90, 99")),
+    "percentile": (("--rate", 1, "--slo-percentile", 95), ("--slo-percentile = 95", "50, 90, 99")),
     "models beside a file": (("--rate", 1, "--target", "Llama-3.1-8B"), ("--target", "step-time file")),
-    "too long a request": (("--rate", 1, "--prompt-tokens", 5000), ("request = 0", "KV blocks")),
+    "too long a request": (("--rate", 1, "--prompt-tokens", 5000), ("request 0: tokens = 5128", "100 KV blocks")),
     "rate beyond floats": (("--rate", 1e-308), ("arrival_s must be finite",)),
     "rate of an age": (("--rate", 1e-8), ("thirty years",)),
+    "watermark as a share": (
+        ("--rate", 1, "--watermark-blocks", "1.0"),
+        ("--watermark-blocks = '1.0'", "counts blocks", "1 %"),
+    ),
+    "watermark below 0": (("--rate", 1, "--watermark-blocks", "-1"), ("--watermark-blocks",)),
+    "longest draft": (
+        ("--rate", 1, *DRAFTED[:2], "--draft-length", 65),
+        ("--draft-length", "equal to 64; see specbook simulate --help"),
+    ),
+    "no room to wait": (("--rate", 1, "--max-waiting", 0), ("--max-waiting",)),
+    "too long for a batch": (
+        ("--trace", "TRACE", "--scheduler", "vidur-vllm", "--chunk-tokens", 64),
+        ("line 2: prompt tokens = 100: are more than a batch takes, 64; raise --chunk-tokens", "--lenient"),
+    ),
 }  # fmt: skip
 
 
@@ -332,7 +350,7 @@ BAD_ENGINES: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     "mistyped": (("--step-time", "calibratd"), ("--step-time = 'calibratd'", "roofline, calibrated")),
     "no file": (("--step-time", "none.json"), ("none.json", "no such file")),
     "no blocks": (("--step-time", "FILE"), ("--kv-blocks", "number of KV blocks is missing")),
-    "no draft model": ((*MODELS, *DRAFTED), ("--method",)),
+    "no draft model": ((*MODELS, *DRAFTED), ("--method", "state --draft or --method")),
     "draft for nothing": ((*MODELS, "--draft", "Llama-3.2-1B"), ("--draft", "drafts nothing")),
     "lookahead": ((*MODELS, *DRAFTED, "--method", "lookahead"), ("lookahead", "wider than K + 1")),
     "no measured passes": ((*MODELS, "--step-time", "measured"), ("no measured passes",)),
@@ -352,7 +370,7 @@ def test_simulate_names_the_request_that_is_too_long(
     cli, tmp_path: Path, constant: Path, burst: Path, stream: tuple[str, ...]
 ):
     outcome = cli(*_file(constant, "--trace", burst, *stream, "--out", tmp_path / "s", blocks=50))
-    _one_line(outcome, tmp_path / "s", "request = 20", "59 KV blocks")
+    _one_line(outcome, tmp_path / "s", "burst.csv line 22: tokens = 932: are more than 50 KV blocks", "--lenient")
 
 
 @pytest.mark.parametrize("content", ["{", '{"kind": "linear"}', '{"kind": "constant", "ms": -1}', "[]"])
@@ -376,3 +394,162 @@ def test_lengths_of_each_law():
         tokens = serving_options.lengths_of("--prompt-tokens", text).tokens(500, rng)
         assert low <= tokens.min()
         assert tokens.max() <= high
+
+
+def _arguments(constant: Path, three: Path, tmp_path: Path) -> tuple[object, ...]:
+    return _file(constant, "--trace", three, "--out", tmp_path / "s")
+
+
+@pytest.mark.parametrize("most", [10, 200_000])
+def test_simulate_lenient_skips_what_can_never_run(
+    cli, monkeypatch, tmp_path: Path, constant: Path, burst: Path, most: int
+):
+    """In memory, and where the trace is read again for each run."""
+    for module in (serving_options, serving_run):
+        monkeypatch.setattr(module, "MOST_IN_MEMORY", most)
+    arguments = ("--trace", burst, "--lenient", "--first", 30, *DRAFTED, "--compare", "--out", tmp_path / "s")
+    outcome = cli(*_file(constant, *arguments, "--json", blocks=50))
+    reason = "tokens are more than 50 KV blocks of 16 tokens hold, the longest draft of 4 included"
+    assert f"warning: 1 row of the trace was skipped: {reason}\n" in outcome.err
+    document = _summary(outcome)
+    assert document["inputs"]["trace"]["skipped"] == {reason: 1}
+    assert (document["n_requests"], document["parameters"]["load"]["longest_tokens"]) == (30, 96)
+
+
+def test_simulate_lenient_skips_prompts_that_no_batch_takes(cli, tmp_path: Path, constant: Path, burst: Path):
+    engine = ("--scheduler", "vidur-vllm", "--chunk-tokens", 128, "--lenient")
+    document = _summary(cli(*_file(constant, "--trace", burst, *engine, "--out", tmp_path / "s", "--json")))
+    assert document["inputs"]["trace"]["skipped"] == {"prompt tokens are more than a batch takes, 128": 1}
+    assert document["n_requests"] == 39
+
+
+@pytest.mark.parametrize(("most", "n_readings"), [(10, 3), (200_000, 1)])
+def test_simulate_reads_a_trace_no_more_often_than_it_must(
+    cli, monkeypatch, tmp_path: Path, constant: Path, burst: Path, most: int, n_readings: int
+):
+    from specbook.serving import traces
+
+    readings: list[Path] = []
+    original = traces.stream_trace
+
+    def counting(path: Path, **how: Any) -> Any:
+        readings.append(path)
+        return original(path, **how)
+
+    monkeypatch.setattr(traces, "stream_trace", counting)
+    for module in (serving_options, serving_run):
+        monkeypatch.setattr(module, "MOST_IN_MEMORY", most)
+    _summary(cli(*_file(constant, "--trace", burst, *DRAFTED, "--compare", "--out", tmp_path / "s", "--json")))
+    assert readings == [burst] * n_readings
+
+
+def test_simulate_reports_bytes_as_it_reads(cli, monkeypatch, tmp_path: Path, constant: Path, burst: Path):
+    from contextlib import contextmanager
+
+    steps: list[int] = []
+
+    @contextmanager
+    def reading(paths: list[Path]) -> Any:
+        assert paths == [burst]
+        yield steps.append
+
+    monkeypatch.setattr(serving_options, "reading", reading)
+    _summary(cli(*_file(constant, "--trace", burst, "--out", tmp_path / "s", "--json")))
+    assert sum(steps) == burst.stat().st_size
+
+
+CROWD = ("--rate", 1000, "--requests", 400, "--max-batch", 1, "--output-tokens", 10, "--max-waiting", 50)
+
+
+def test_simulate_stops_where_too_many_wait(cli, tmp_path: Path, constant: Path):
+    outcome = cli(*_file(constant, *CROWD, "--out", tmp_path / "s"))
+    text = "unstable: stopped with more than 50 waiting at a replica"
+    assert outcome.err.count("unstable") == outcome.out.count("unstable") == 1
+    assert f"specbook: warning: {text}\n" in outcome.err
+    assert f"\n{text}\n" in outcome.out
+    document = json.loads((tmp_path / "s" / "summary.json").read_text(encoding="utf-8"))
+    assert document["parameters"]["max_waiting"] == 50
+    assert document["n_unfinished"] > 0
+    assert f"{document['n_unfinished']} more had arrived and not ended" in outcome.out
+
+
+def test_simulate_says_that_the_yardstick_is_unstable(cli, tmp_path: Path, constant: Path):
+    outcome = cli(*_file(constant, *CROWD, *DRAFTED, "--compare", "--out", tmp_path / "s"))
+    assert outcome.code == 1
+    assert "no speculation is itself unstable under this load: tails were not compared with it" in outcome.out
+    assert "K = 4 is dropped: unstable: stopped with more than 50 waiting at a replica\n" in outcome.out
+    assert outcome.err.count("unstable") == 1
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_simulate_tables_cut_no_digit(cli, monkeypatch, save, tmp_path: Path, width: int):
+    slow = save("slow.json", {"kind": "constant", "ms": 90_000})
+    monkeypatch.setenv("COLUMNS", str(width))
+    load = ("--rate", 10, "--requests", 60, "--slo-ttft", 5, *DRAFTED, "--compare", "--out", tmp_path / "s")
+    lines = cli(*_file(slow, *load)).out.splitlines()
+    document = json.loads((tmp_path / "s" / "summary.json").read_text(encoding="utf-8"))
+    table = "\n".join(lines)
+    for name in ("ttft_s", "tpot_s", "e2e_s"):
+        for figures in (document, document["comparison"]["without_speculation"]):
+            assert f" {figures[name]['p90']:,.1f} " in table + " "
+    assert "…" not in table
+    assert ("KV peak" in table) == (width == 200)
+    heads = [line for line in lines if "p90" in line and line.startswith((" latency", " engine"))]
+    assert len(heads) == 2
+    assert max(map(len, heads)) <= width
+    assert " speculation " in table
+    assert "TTFT p90 s" in heads[1]
+    assert ("goodput" in heads[1]) == (width > 60)
+
+
+def test_simulate_says_how_sure_its_figures_are(cli, tmp_path: Path, constant: Path, three: Path):
+    few = cli(*_arguments(constant, three, tmp_path))
+    assert "p99 of 3 requests is made of the largest one or two values\n" in few.out
+    assert "95 % intervals" not in few.out
+    load = ("--rate", 5, "--requests", 1500, "--output-tokens", 4, "--prompt-tokens", 8, "--out", tmp_path / "s")
+    many = cli(*_file(constant, *load))
+    assert "p99 of" not in many.out
+    assert "95 % intervals: p90 TTFT 1" in many.out
+    assert ", p90 TPOT 1" in many.out
+
+
+def test_simulate_speaks_of_one_in_the_singular(cli, tmp_path: Path, constant: Path):
+    load = ("--arrivals", "constant", "--rate", 1, "--requests", 1, "--output-tokens", 1, "--out", tmp_path / "s")
+    outcome = cli(*_file(constant, *load))
+    for text in (": 1 request in ", "over 1 iteration\n", "0 preemptions", "p99 of 1 request is"):
+        assert text in outcome.out
+
+
+def test_simulate_notes_a_trace_without_its_last_line_end(cli, save, tmp_path: Path, constant: Path):
+    trace = save("cut.csv", "arrival_s,prompt_tokens,output_tokens\n0,100,3\n1,100,18")
+    outcome = cli(*_file(constant, "--trace", trace, "--out", tmp_path / "s"))
+    assert "note: the last line of the trace has no line end: it may have been cut" in outcome.err
+    document = json.loads((tmp_path / "s" / "summary.json").read_text(encoding="utf-8"))
+    assert any("no line end" in text for text in document["notes"])
+
+
+def test_simulate_takes_the_one_length_that_the_evidence_speaks_for(cli, tmp_path: Path, constant: Path):
+    evidence = ("--acceptance", "soup-843", "--assume", "truncation")
+    load = ("--rate", 1, "--requests", 5, "--output-tokens", 8, "--json", "--out", tmp_path / "s")
+    document = _summary(cli(*_file(constant, *load, *evidence)))
+    assert document["parameters"]["draft_lengths"] == [1]
+
+
+def test_simulate_lets_a_fault_of_its_own_be_a_traceback(cli, monkeypatch, tmp_path: Path, constant: Path, three: Path):
+    from specbook.serving import result
+
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("of our own making")
+
+    monkeypatch.setattr(result, "simulate_serving", fail)
+    with pytest.raises(ValueError, match="of our own making") as caught:
+        cli(*_arguments(constant, three, tmp_path))
+    assert not isinstance(caught.value, BadInput)
+
+
+def test_simulate_out_that_is_empty_is_refused(cli, monkeypatch, tmp_path: Path, constant: Path, three: Path):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    outcome = cli(*_file(constant, "--trace", three, "--out", ""))
+    assert (outcome.code, outcome.err) == (2, "specbook: --out = '': is empty; name a folder\n")
+    assert sorted(tmp_path.iterdir()) == before

@@ -152,6 +152,7 @@ def test_stepped_chunks_at_so_much_a_token():
     prefill = PerTokenPrefill(seconds_per_token=2e-5)
     iteration = SteppedTime(step=CALIBRATED, prefill=prefill, max_context_tokens=LONGEST)
     assert iteration.kind == "calibrated, prefill per token"
+    assert prefill(100, 3, 4096.0) == pytest.approx(300 * 2e-5, rel=1e-12)
     decode_s = iteration.mixed_seconds(4, 20, 4000, [])
     assert iteration.mixed_seconds(4, 20, 4000, [(100, 0), (50, 64)]) == pytest.approx(decode_s + 150 * 2e-5, rel=1e-12)
     assert iteration.mixed_seconds(0, 0, 0, [(100, 0)]) == pytest.approx(2e-3, rel=1e-12)
@@ -200,6 +201,13 @@ def test_straight_times_are_called_once():
 
     contexts, _ = table_over_context(seconds, context_nodes(0, 4096))
     assert (calls, contexts.size) == ([65], 65)
+
+
+@pytest.mark.parametrize("bend_tokens", [10.0, 100.0, 250.0])
+def test_bends_are_found_in_the_first_and_last_interval_too(bend_tokens: float):
+    table = table_over_context(lambda context: np.maximum(1.0, context / bend_tokens), context_nodes(0, 256))
+    contexts = np.arange(257.0)
+    np.testing.assert_allclose(np.interp(contexts, *table), np.maximum(1.0, contexts / bend_tokens), rtol=1e-3)
 
 
 def test_settings_are_asked_for_once_each():
@@ -299,6 +307,15 @@ def test_stepped_cuts_refuse_what_was_not_measured():
         draft.cut_seconds(np.array([[33]]), np.array([33]), 64)
     with pytest.raises(BadInput, match=r"context_tokens = 9000.0: must lie in \[0, 8192\]"):
         draft.cut_seconds(np.array([[1]]), np.array([18000]), 2)
+
+
+def test_stepped_draft_that_was_measured_above_a_context_processes_prompts_below_it():
+    limits = {"min_context_tokens": 500, "max_context_tokens": 4096}
+    draft = SteppedDraft(drafter=SequentialDrafter(step=_measured()), prefill_step=DRAFT, **limits)
+    assert draft.seconds(1, 1, 8, np.array([8000])) == pytest.approx([float(_measured()(1, 8, 1000.0))], rel=1e-9)
+    assert draft.prefill_seconds([(100, 0)]) == pytest.approx(DRAFT(100, 1, 50.0), rel=1e-9)
+    with pytest.raises(BadInput, match=r"context_tokens = 499.0: must lie in \[500, 4096\]"):
+        draft.seconds(1, 1, 8, np.array([8 * 499]))
 
 
 def test_stepped_draft_model_processes_the_prompt_too():

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from specbook.checks import BadInput
-from specbook.serving.traces import FORMATS, example_trace, read_trace, stream_trace
+from specbook.serving.traces import FORMATS, Tally, example_trace, read_trace, stream_trace
 from specbook.serving.workload import Workload
 
 EXAMPLES = {
@@ -153,11 +154,11 @@ BAD_ROWS = {
     "infinite": (VIDUR + "0,1,1\n1e999,1,1\n", "FILE line 3: arrived_at = '1e999': is not finite; "),
     "huge": (VIDUR + "1e300,1,1\n", "FILE line 2: arrived_at = '1e300': is no time; "),
     "after thirty years": (VIDUR + "0,1,1\n2e9,1,1\n", "FILE line 3: arrived_at = '2e9': is over thirty years after"),
-    "time goes back": (VIDUR + "1,1,1\n0.5,1,1\n", "FILE line 3: arrived_at = '0.5': time goes back; "),
-    "time goes back later": (VIDUR + "1,1,1\n3,1,1\n2,1,1\n", "FILE line 4: arrived_at = '2': time goes back; "),
+    "time goes back": (VIDUR + "1,1,1\n0.5,1,1\n", "FILE line 3: arrived_at = '0.5': goes back in time; "),
+    "time goes back later": (VIDUR + "1,1,1\n3,1,1\n2,1,1\n", "FILE line 4: arrived_at = '2': goes back in time; "),
     "instant goes back": (
         AZURE + "2023-11-16 18:00:00.5000000,1,1\n2023-11-16 18:00:00.4999999,1,1\n",
-        "FILE line 3: TIMESTAMP = '2023-11-16 18:00:00.4999999': time goes back; ",
+        "FILE line 3: TIMESTAMP = '2023-11-16 18:00:00.4999999': goes back in time; ",
     ),
     "no date": (AZURE + "2023-02-30 18:00:00,1,1\n", "FILE line 2: TIMESTAMP = '2023-02-30 18:00:00': is no date and"),
     "no hour": (AZURE + "2023-02-20 24:00:00,1,1\n", "FILE line 2: TIMESTAMP = '2023-02-20 24:00:00': is no date and"),
@@ -175,7 +176,7 @@ BAD_ROWS = {
     "long row": (VIDUR + "0,1,1,5\n", "FILE line 2: row = '0,1,1,5': has more cells than the header; "),
     "open quote": (VIDUR + '0,1,"1\n', "FILE line 2: '0,1,\"1': has quotes that do not close; "),
     "header again": (VIDUR + "0,1,1\n" + VIDUR, "FILE line 3: arrived_at = 'arrived_at': is no number; "),
-    "failed": (BURST + "5,A,4,0,4,x\n", "FILE line 2: Response tokens = '0': no token came back: the request failed; "),
+    "failed": (BURST + "5,A,4,0,4,x\n", "FILE line 2: Response tokens = '0': is 0, as where a request failed; "),
     "a batch": (SPLIT + "0,2,0,3.0,8,10,3\n", "FILE line 2: batch_size = '8': is no single request; "),
     "missing key": (MOON + '{"timestamp": 0, "input_length": 1}\n', "FILE line 2: output_length: is missing; "),
     "missing in the first": (
@@ -255,10 +256,10 @@ VLLM: dict[str, Any] = {
     "errors": ["", ""],
 }
 VLLM_REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
-    "an error": ({"errors": ["", "timed out"]}, "FILE request 2: errors = 'timed out': the request failed; "),
+    "an error": ({"errors": ["", "timed out"]}, "FILE request 2: errors = 'timed out': says that the request failed; "),
     "no output": (
         {"output_lens": [0, 4], "total_output_tokens": 4},
-        "FILE request 1: output_lens = 0: no token came back: the request failed; ",
+        "FILE request 1: output_lens = 0: is 0, as where a request failed; ",
     ),
     "lists of two lengths": ({"input_lens": [90]}, "FILE: lists 2 starts, 1 prompts, 2 outputs, 2 errors; "),
     "another total": ({"total_output_tokens": 10}, "FILE: total_output_tokens = 10: is not the sum of output_lens, 9;"),
@@ -287,7 +288,7 @@ def test_vllm_failed_requests_are_skipped_leniently(save):
     document = VLLM | changes | {"errors": ["refused", "", "", ""]}
     trace = read_trace(save("result.json", document), lenient=True)
     assert _lists(trace.workload) == ([0.0, 0.5, 0.75], [33, 7, 8], [4, 3, 2])
-    assert trace.skipped == {"the request failed": 1}
+    assert trace.skipped == {"errors says that the request failed": 1}
 
 
 def test_lenient_reading_skips_and_counts_by_reason(save):
@@ -295,10 +296,11 @@ def test_lenient_reading_skips_and_counts_by_reason(save):
     trace = read_trace(save("trace.csv", VIDUR + rows), lenient=True)
     assert _lists(trace.workload) == ([0.0, 0.5, 1.5], [7, 1, 8], [1, 1, 2])
     assert trace.skipped == {
-        "is no number": 2,
-        "must be at least 1": 1,
-        "time goes back": 1,
-        "must not be negative": 1,
+        "arrived_at is no number": 1,
+        "num_decode_tokens is no number": 1,
+        "num_prefill_tokens must be at least 1": 1,
+        "arrived_at goes back in time": 1,
+        "arrived_at must not be negative": 1,
         "is not a full row": 1,
     }
 
@@ -306,7 +308,7 @@ def test_lenient_reading_skips_and_counts_by_reason(save):
 def test_lenient_reading_begins_at_the_first_request_that_can_be_used(save):
     trace = read_trace(save("trace.csv", BURST + "5,A,4,0,4,x\n45,A,4,2,6,x\n46,A,4,3,7,x\n"), lenient=True)
     assert trace.workload.arrival_s.tolist() == [0.0, 1.0]
-    assert trace.skipped == {"no token came back: the request failed": 1}
+    assert trace.skipped == {"Response tokens is 0, as where a request failed": 1}
 
 
 def test_strict_reading_of_a_good_file_skips_nothing_leniently(save):
@@ -331,11 +333,30 @@ CUT = {
 @pytest.mark.parametrize("case", CUT)
 def test_last_record_that_breaks_off_is_refused_or_left_out(save, case: str):
     path = save("trace", CUT[case])
-    assert "the file breaks off in this record; fetch it again" in _refusal(path)
+    assert "breaks off with the file; fetch it again" in _refusal(path)
     assert "FILE line 3: " in _refusal(path)
     trace = read_trace(path, lenient=True)
     assert _lists(trace.workload) == ([0.0], [10], [3])
-    assert trace.skipped == {"the file breaks off in this record": 1}
+    (reason,) = trace.skipped
+    assert reason.endswith("breaks off with the file")
+    assert trace.notes == ()
+
+
+NO_END = {
+    "table": (VIDUR + "0,10,3\n0.5,20,1", True),
+    "table, whole": (VIDUR + "0,10,3\n0.5,20,18\n", False),
+    "table, blank line": (VIDUR + "0,10,3\n ", False),
+    "objects end in a bracket": (MOON + MOON.strip(), False),
+    "document": (example_trace("vllm-bench-serve.json").read_text().strip(), False),
+}
+
+
+@pytest.mark.parametrize("case", NO_END)
+def test_last_number_of_a_table_without_a_line_end_may_be_cut(save, case: str):
+    text, is_noted = NO_END[case]
+    notes = read_trace(save("trace", text)).notes
+    assert len(notes) == is_noted
+    assert all("has no line end: it may have been cut" in note for note in notes)
 
 
 def test_every_cut_of_an_objects_file_is_refused_or_a_shorter_trace(save):
@@ -389,3 +410,33 @@ def test_stream_reads_no_further_than_asked(save):
     """A bad row far behind the first piece does not matter to it, so that memory need not hold what lies between."""
     pieces = stream_trace(save("trace.csv", VIDUR + "0,1,1\n" * 5000 + "bad\n"), rows=100)
     assert next(pieces).n_requests == 100
+
+
+def _too_long(prompt: int, output: int) -> BadInput | None:
+    return BadInput("are too many", field="tokens", value=prompt + output, remedy="drop it") if prompt > 9 else None
+
+
+def test_what_an_engine_cannot_run_is_refused_with_its_line_or_skipped_and_counted(save):
+    path = save("trace.csv", VIDUR + "0,50,1\n1,9,1\n2,10,3\n3,1,1\n4,1,0\n5,2,1\n")
+    with pytest.raises(BadInput, match=r"trace.csv line 2: tokens = 51: are too many; drop it"):
+        list(stream_trace(path, why_not=_too_long))
+    tally = Tally()
+    pieces = list(stream_trace(path, lenient=True, rows=1, first=2, why_not=_too_long, tally=tally))
+    assert [piece.arrival_s.tolist() for piece in pieces] == [[0.0], [2.0]]
+    assert (tally.format, tally.skipped) == ("vidur", {"tokens are too many": 2})
+
+
+def test_stream_reads_only_the_first_requests(save):
+    path = save("trace.csv", VIDUR + "0,1,1\n" * 5 + "bad\n")
+    assert [piece.n_requests for piece in stream_trace(path, rows=3, first=5)] == [3, 2]
+    with pytest.raises(ValueError, match="first must be whole and at least 1; got 0"):
+        stream_trace(path, first=0)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_progress_counts_the_bytes_of_the_file(save, pack: Callable[[bytes], bytes]):
+    path = save("trace", pack(_azure_rows(10_000)[0].encode()))
+    steps: list[int] = []
+    assert sum(piece.n_requests for piece in stream_trace(path, progress=steps.append)) == 10_000
+    assert len(steps) == 3
+    assert sum(steps) == path.stat().st_size

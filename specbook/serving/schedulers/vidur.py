@@ -54,19 +54,22 @@ class VidurSarathi:
         return prefills, True
 
     def _go_on(self, engine: Engine, budget: int, prefills: list[Prefill]) -> int:
-        """Add chunks of prompts under way; those that get none go to the front, by arrival. What is left."""
+        """Add chunks of prompts under way; one that gets none goes to the front. What is left of the budget."""
         skipped: list[LiveRequest] = []
+        decodes: list[LiveRequest] = []
+        served: list[LiveRequest] = []
         for request in engine.running:
-            if request.path is None:
-                tokens = max(min(request.prompt_tokens - request.prefilled_tokens, budget), 0)
-                budget -= tokens
-                if tokens:
-                    prefills.append((request, tokens))
-                else:
-                    skipped.append(request)
-        decodes = [request for request in engine.running if request.path is not None]
-        skipped.sort(key=lambda request: (request.arrival_s, request.request_id))
-        engine.running[:] = [*skipped, *decodes, *(request for request, _ in prefills)]
+            if request.path is not None:
+                decodes.append(request)
+                continue
+            tokens = max(min(request.prompt_tokens - request.prefilled_tokens, budget), 0)
+            budget -= tokens
+            if tokens:
+                prefills.append((request, tokens))
+                served.append(request)
+            else:
+                skipped.append(request)
+        engine.running[:] = skipped + decodes + served
         return budget
 
     def _admit(self, engine: Engine, budget: int, prefills: list[Prefill]) -> None:

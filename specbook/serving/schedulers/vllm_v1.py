@@ -54,7 +54,7 @@ class VllmV1:
         """Add chunks of prompts under way; what is left of the budget."""
         for request in [each for each in engine.running if each.path is None]:
             tokens = min(request.prompt_tokens - request.prefilled_tokens, budget)
-            if tokens <= 0 or request.path is not None or request not in engine.running:
+            if tokens <= 0 or not request.blocks:  # it got nothing, or gave way to an earlier one
                 continue
             blocks = engine.config.kv.blocks_for(request.prefilled_tokens + tokens) - request.blocks
             if self._make_room(engine, request, blocks):

@@ -2,5 +2,6 @@
 
 from specbook.serving.traces.formats import FORMATS
 from specbook.serving.traces.reading import Trace, example_trace, read_trace, stream_trace
+from specbook.serving.traces.tally import Tally
 
-__all__ = ["FORMATS", "Trace", "example_trace", "read_trace", "stream_trace"]
+__all__ = ["FORMATS", "Tally", "Trace", "example_trace", "read_trace", "stream_trace"]

@@ -5,31 +5,39 @@ from __future__ import annotations
 import codecs
 import gzip
 import zlib
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from io import BufferedIOBase
 from itertools import count
 from pathlib import Path
 
 from specbook.checks import BadInput
 from specbook.files import DOCUMENT_LIMIT_BYTES, check_readable, parse_json
+from specbook.progress import Progress, silent
 
 _GZIP = b"\x1f\x8b"
+# So many lines lie between two reports of progress.
+_SOME_LINES = 4096
 
 
-def numbered_lines(path: Path) -> Generator[tuple[int, str], None, None]:
+def numbered_lines(path: Path, progress: Progress = silent) -> Generator[tuple[int, str], None, None]:
     """Yield the lines that are not blank, each with its number from 1 and its end; only the last may have none.
 
-    Bytes that are not UTF-8 are shown as such, so that a reader of the cell refuses them.
+    Bytes that are not UTF-8 are shown as such, so that a reader of the cell refuses them. ``progress`` is called with
+    bytes of the file, packed as they may be.
 
     Raises
     ------
     BadInput
         If the file cannot be read, or a line is longer than 64 MiB.
     """
-    with _opened(path) as stream:
+    told = 0
+    with _opened(path) as (file, stream):
         for number in count(1):
             line = _read(stream, path, whole=False)
+            if not line or number % _SOME_LINES == 0:
+                progress(file.tell() - told)
+                told = file.tell()
             if not line:
                 return
             if number == 1:
@@ -61,15 +69,22 @@ def whole_document(path: Path) -> object:
     BadInput
         If it is larger, or no complete JSON.
     """
-    with _opened(path) as stream:
+    with _opened(path) as (_, stream):
         return parse_json(_read(stream, path, whole=True), str(path))
 
 
-def _opened(path: Path) -> BufferedIOBase:
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BufferedIOBase, BufferedIOBase]]:
+    """The file, and what is in it: the same unless it is packed."""
     check_readable(path)
-    with path.open("rb") as stream:
-        is_packed = stream.read(len(_GZIP)) == _GZIP
-    return gzip.open(path, "rb") if is_packed else path.open("rb")
+    with path.open("rb") as file:
+        is_packed = file.read(len(_GZIP)) == _GZIP
+        file.seek(0)
+        if not is_packed:
+            yield file, file
+            return
+        with gzip.open(file, "rb") as stream:
+            yield file, stream
 
 
 def _read(stream: BufferedIOBase, path: Path, *, whole: bool) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -11,8 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from specbook.checks import BadInput, check_counts
+from specbook.progress import Progress, silent
 from specbook.serving.traces.sources import Source, open_source
-from specbook.serving.traces.values import BrokenRecord, refusal
+from specbook.serving.traces.tally import NO_LINE_END, Refuse, Tally, has_no_end, refusing, skipping, with_its_cause
+from specbook.serving.traces.values import refusal
 from specbook.serving.workload import Workload
 
 _ROWS = 65536
@@ -21,7 +22,8 @@ _LONGEST_S = 1e9
 _SUFFIXES = frozenset({".gz", ".csv", ".jsonl", ".json"})
 
 _Arrival = tuple[float, int, int]
-_Refuse = Callable[[BadInput, int], None]
+# Says why a request of so many tokens of prompt and output cannot be used; None if it can.
+WhyNot = Callable[[int, int], BadInput | None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,10 +38,13 @@ class Trace:
         The reader that understood it; a key of ``FORMATS``.
     skipped : dict of str to int
         Reason → rows left out for it; empty unless it was read leniently.
+    notes : tuple of str
+        What a person should know of the file.
     """
 
     workload: Workload
     format: str
+    notes: tuple[str, ...] = ()
     skipped: dict[str, int] = field(default_factory=dict)
 
 
@@ -65,29 +70,45 @@ def read_trace(path: Path, *, lenient: bool = False) -> Trace:
     >>> trace.format, trace.workload.n_requests, trace.workload.rate_per_s
     ('azure-llm', 4, 2.0)
     """
-    skipped: Counter[str] = Counter()
-    source = open_source(path)
-    rows = _arrivals(source, path, _counting(skipped) if lenient else _strict(source, path))
-    pieces = list(_pieces(rows, _name(path), _ROWS))
+    tally = Tally()
+    pieces = list(stream_trace(path, lenient=lenient, tally=tally))
     whole = Workload(
         arrival_s=np.concatenate([piece.arrival_s for piece in pieces]),
         prompt_tokens=np.concatenate([piece.prompt_tokens for piece in pieces]),
         output_tokens=np.concatenate([piece.output_tokens for piece in pieces]),
         name=_name(path),
     )
-    return Trace(workload=whole, format=source.format.NAME, skipped=dict(skipped))
+    return Trace(workload=whole, format=tally.format, skipped=dict(tally.skipped), notes=tuple(tally.notes))
 
 
-def stream_trace(path: Path, *, lenient: bool = False, rows: int = _ROWS) -> Iterator[Workload]:
+def stream_trace(
+    path: Path,
+    *,
+    lenient: bool = False,
+    rows: int = _ROWS,
+    first: int | None = None,
+    why_not: WhyNot | None = None,
+    tally: Tally | None = None,
+    progress: Progress = silent,
+) -> Iterator[Workload]:
     """Read a trace in pieces; memory does not grow with a file of one request a line.
 
     Parameters
     ----------
     path : Path
     lenient : bool
-        Skip rows that cannot be used; :func:`read_trace` counts them.
+        Skip rows that cannot be used.
     rows : int
         Requests of a piece, at least 1; the last piece may have fewer.
+    first : int or None
+        Read no further than so many requests.
+    why_not : callable or None
+        Given the tokens of a prompt and of its output, says why such a request cannot be used, or None. It is then
+        refused or skipped like a row that is damaged.
+    tally : Tally or None
+        Gets what is skipped and noticed, as far as the pieces were taken.
+    progress : callable
+        Called with bytes of the file, as they are read.
 
     Returns
     -------
@@ -99,7 +120,7 @@ def stream_trace(path: Path, *, lenient: bool = False, rows: int = _ROWS) -> Ite
     BadInput
         As :func:`read_trace` does; of a row, when its piece is asked for.
     ValueError
-        If ``rows`` is below 1.
+        If ``rows`` or ``first`` is below 1.
 
     Examples
     --------
@@ -107,9 +128,11 @@ def stream_trace(path: Path, *, lenient: bool = False, rows: int = _ROWS) -> Ite
     [[0.0, 0.74], [0.91]]
     """
     size = int(check_counts("rows", rows, minimum=1))
-    source = open_source(path)
-    refuse = _counting(Counter()) if lenient else _strict(source, path)
-    return _pieces(_arrivals(source, path, refuse), _name(path), size)
+    most = None if first is None else int(check_counts("first", first, minimum=1))
+    source, tally = open_source(path, progress), tally or Tally()
+    tally.format = source.format.NAME
+    refuse = skipping(tally) if lenient else refusing(source, path)
+    return _pieces(islice(_arrivals(source, path, refuse, why_not, tally), most), _name(path), size)
 
 
 def example_trace(name: str) -> Path:
@@ -123,25 +146,7 @@ def example_trace(name: str) -> Path:
     return Path(__file__).parent / "examples" / name
 
 
-def _counting(skipped: Counter[str]) -> _Refuse:
-    """Skip a row, and count why."""
-
-    def refuse(error: BadInput, _: int) -> None:
-        skipped[error.problem] += 1
-
-    return refuse
-
-
-def _strict(source: Source, path: Path) -> _Refuse:
-    """Refuse the file for a row, and say which."""
-
-    def refuse(error: BadInput, number: int) -> None:
-        raise error.at(f"{path} {source.noun} {number}")
-
-    return refuse
-
-
-def _arrivals(source: Source, path: Path, refuse: _Refuse) -> Iterator[_Arrival]:
+def _arrivals(source: Source, path: Path, refuse: Refuse, why_not: WhyNot | None, tally: Tally) -> Iterator[_Arrival]:
     """Yield the requests that can be used: seconds since the first of them, prompt and output tokens."""
     row, values, per_s = source.format.row, source.values, source.format.TICKS_PER_S
     first: int | float | None = None
@@ -152,27 +157,20 @@ def _arrivals(source: Source, path: Path, refuse: _Refuse) -> Iterator[_Arrival]
             start = ticks if first is None else first
             arrival_s = (ticks - start) / per_s
             if arrival_s < last_s:
-                raise refusal("time goes back", source.format.FIELDS[0], values(record)[0])
+                raise refusal("goes back in time", source.format.FIELDS[0], values(record)[0])
             if arrival_s > _LONGEST_S:
                 raise refusal("is over thirty years after the first", source.format.FIELDS[0], values(record)[0])
+            if why_not is not None and (reason := why_not(prompt, output)) is not None:
+                raise reason
         except BadInput as error:
-            refuse(_cut(error) if _breaks_off(error, record) else error, number)
+            refuse(with_its_cause(error, record), number)
             continue
+        if source.format.SYNTAX == "table" and has_no_end(record):
+            tally.notes.append(NO_LINE_END)
         first, last_s = start, arrival_s
         yield arrival_s, prompt, output
     if first is None:
         raise BadInput("holds no request that can be used", file=str(path), remedy="export it again")
-
-
-def _breaks_off(error: BadInput, record: object) -> bool:
-    """Whether a record is not all there because the file ends inside it."""
-    return isinstance(error, BrokenRecord) and isinstance(record, str) and not record.endswith("\n")
-
-
-def _cut(error: BadInput) -> BadInput:
-    problem = "the file breaks off in this record"
-    remedy = "fetch it again, or read with --lenient, which leaves the record out"
-    return BadInput(problem, remedy=remedy, field=error.field, value=error.value)
 
 
 def _pieces(rows: Iterator[_Arrival], name: str, size: int) -> Iterator[Workload]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from specbook.checks import BadInput
+from specbook.progress import Progress, silent
 from specbook.serving.traces import vllm_bench_serve
 from specbook.serving.traces.formats import TraceFormat, format_of
 from specbook.serving.traces.lines import first_lines, numbered_lines, whole_document
@@ -40,8 +41,14 @@ class Source:
     noun: str = "line"
 
 
-def open_source(path: Path) -> Source:
+def open_source(path: Path, progress: Progress = silent) -> Source:
     """Recognise a file.
+
+    Parameters
+    ----------
+    path : Path
+    progress : callable
+        Called with bytes of the file, as its records are taken.
 
     Raises
     ------
@@ -52,7 +59,7 @@ def open_source(path: Path) -> Source:
     number, first = head[0]
     try:
         if not first.lstrip().startswith(("{", "[")):
-            return _table(path, number, first)
+            return _table(path, number, first, progress)
         keyed = [keys for line in head if (keys := _keys(line)) is not None]
         if not keyed:
             return _document(whole_document(path))
@@ -60,21 +67,22 @@ def open_source(path: Path) -> Source:
         if vllm_bench_serve.recognises(frozenset(keys)):
             _check_single(keyed)
             return _document(whole_document(path))
-        return _objects(path, keys)
+        return _objects(path, keys, progress)
     except BadInput as error:
         raise error.at(str(path)) from None
 
 
-def _table(path: Path, number: int, header: str) -> Source:
+def _table(path: Path, number: int, header: str, progress: Progress) -> Source:
     names = names_of(header)
     trace_format = format_of(names, "table")
-    rows = (line for line in numbered_lines(path) if line[0] > number)
+    rows = (line for line in numbered_lines(path, progress) if line[0] > number)
     return Source(format=trace_format, records=rows, values=from_table(names, trace_format.FIELDS))
 
 
-def _objects(path: Path, keys: list[str]) -> Source:
+def _objects(path: Path, keys: list[str], progress: Progress) -> Source:
     trace_format = format_of(keys, "objects")
-    return Source(format=trace_format, records=numbered_lines(path), values=from_object(trace_format.FIELDS))
+    records = numbered_lines(path, progress)
+    return Source(format=trace_format, records=records, values=from_object(trace_format.FIELDS))
 
 
 def _check_single(keyed: list[list[str]]) -> None:

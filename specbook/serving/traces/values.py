@@ -119,5 +119,5 @@ def tokens_back(value: Any, field: str) -> int:
     18
     """
     if number(value, field) == 0:
-        raise refusal("no token came back: the request failed", field, value)
+        raise refusal("is 0, as where a request failed", field, value)
     return tokens(value, field)

@@ -56,7 +56,7 @@ def row(values: Sequence[Any]) -> Row:
     """One request."""
     start, prompt, output, error = values
     if error not in ("", None):
-        raise refusal("the request failed", _ERRORS, error)
+        raise refusal("says that the request failed", _ERRORS, error)
     return ticks(start, FIELDS[0]), tokens(prompt, FIELDS[1]), tokens_back(output, FIELDS[2])
 
 
