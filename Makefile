@@ -52,8 +52,8 @@ check: $(READY) ## lint, types, imports, citation file
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 
-test: check book ## everything that CI runs
-	$(BIN)/pytest
+test: check book ## everything that CI runs, in two processes; tests of one file stay together, as the cells of a notebook must
+	$(BIN)/pytest -n 2 --dist loadfile
 
 lab: $(READY) ## JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=notebooks
