@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -15,12 +16,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
-from specbook.checks import printable
+from specbook.checks import BadInput, printable
 
 if TYPE_CHECKING:
     from specbook.acceptance.profile import AcceptanceProfile
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")]
+
+# Exit code of a command that a person interrupted.
+INTERRUPTED = 130
 
 _BAR_AFTER_S = 2.0
 
@@ -72,6 +76,41 @@ def _late_bar(label: str, total: int, columns: Sequence[ProgressColumn]) -> Iter
         yield advance
     finally:
         bar.stop()
+
+
+def note_kernels() -> None:
+    """Say so where BLAS could multiply faster on this machine; the times of a probe or a witness depend on it."""
+    from specbook.engine.threads import kernel_advice
+
+    advice = kernel_advice()
+    if advice is not None:
+        note(f"note: {advice}")
+
+
+def check_out(out: Path, option: str = "--out", inputs: Sequence[Path] = ()) -> None:
+    """Refuse before minutes are spent what could not be written behind them.
+
+    Parameters
+    ----------
+    out : Path
+        A file to write.
+    option : str
+        That names it.
+    inputs : sequence of Path
+        Files to read, none of which may be written over.
+
+    Raises
+    ------
+    BadInput
+        If it is a folder, an input, or in a folder that cannot be written.
+    """
+    folder = next(parent for parent in [*out.absolute().parents] if parent.exists())
+    if out.is_dir():
+        raise BadInput("is a directory", field=option, value=str(out), remedy="name the file inside it")
+    if os.path.realpath(out) in map(os.path.realpath, inputs):
+        raise BadInput("is a file to read", field=option, value=str(out), remedy=f"choose another {option}")
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise BadInput("cannot be written", field=option, value=str(out), remedy=f"choose another {option}")
 
 
 def write_and_show(profile: AcceptanceProfile, path: Path, json: bool) -> None:

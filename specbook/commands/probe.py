@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from enum import StrEnum
 from pathlib import Path
@@ -13,14 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specbook.checks import BadInput
-from specbook.commands.output import JsonFlag, emit, note, working
+from specbook.commands.output import INTERRUPTED, JsonFlag, check_out, emit, note, note_kernels, working
 
 if TYPE_CHECKING:
     from specbook.hardware.probe.backend import Backend
     from specbook.hardware.probe.plan import ProbePlan
     from specbook.hardware.profile import Figure, HardwareProfile
-
-_INTERRUPTED = 130
 
 
 class DeviceName(StrEnum):
@@ -57,7 +54,7 @@ def probe(
         _probe(out, seconds, start_s, device, name, threads, peak, json)
     except KeyboardInterrupt:
         note("interrupted; nothing was written")
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _probe(
@@ -76,7 +73,9 @@ def _probe(
     from specbook.files import dump_model, write_text
     from specbook.hardware.probe.run import ProbeConfig, run_probe
 
-    _check_out(out)
+    check_out(out)
+    if device is DeviceName.cpu:
+        note_kernels()
     with blas_threads(threads):
         backend = _backend(device, threads)
         config = ProbeConfig(
@@ -163,12 +162,3 @@ def _slug(device: str) -> str:
     """A name for the command line: lower case, digits, hyphens."""
     words = re.sub(r"\([^)]*\)|@.*", " ", device).casefold()
     return re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "this-machine"
-
-
-def _check_out(out: Path) -> None:
-    """Refuse before a minute is spent what could not be written behind it."""
-    folder = next(parent for parent in [*out.absolute().parents] if parent.exists())
-    if out.is_dir():
-        raise BadInput("is a directory", field="--out", value=str(out), remedy="name the file inside it")
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise BadInput("cannot be written", field="--out", value=str(out), remedy="choose another --out")

@@ -18,6 +18,9 @@ from specbook.checks import check_counts
 
 # OpenBLAS has kernels for small products, which read the weights once and pack nothing, on these alone.
 _SMALL_PRODUCT_KERNELS = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
+# What its SkylakeX kernels ask of a processor.
+_SKYLAKE_X_FLAGS = frozenset({"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"})
+_CPUINFO = Path("/proc/cpuinfo")
 
 
 @contextmanager
@@ -60,10 +63,34 @@ def processor_name() -> str:
     >>> bool(processor_name())
     True
     """
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine() or "unknown"
+    return _cpuinfo("model name") or platform.processor() or platform.machine() or "unknown"
+
+
+def _cpuinfo(name: str) -> str:
+    """The first entry of this name in what Linux says of the processors; empty without one."""
+    lines = _CPUINFO.read_text(encoding="utf-8").splitlines() if _CPUINFO.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
+
+
+def kernel_advice() -> str | None:
+    """What to set where OpenBLAS chose kernels that are slow at small products on a processor that has fast ones.
+
+    It does not know every processor with AVX-512, and takes its Haswell kernels on those: a pass over five rows then
+    takes two single steps instead of one.
+
+    Examples
+    --------
+    >>> kernel_advice() is None or "OPENBLAS_CORETYPE" in kernel_advice()
+    True
+    """
+    blas = blas_description()
+    is_known = blas["library"] != "openblas" or blas["kernel"] in _SMALL_PRODUCT_KERNELS
+    if is_known or not set(_cpuinfo("flags").split()) >= _SKYLAKE_X_FLAGS:
+        return None
+    return (
+        f"OpenBLAS runs its {blas['kernel']} kernels on a processor with AVX-512; with OPENBLAS_CORETYPE=SkylakeX in "
+        "the environment, passes over several rows may take half the time"
+    )
 
 
 @lru_cache(maxsize=1)

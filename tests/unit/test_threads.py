@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from specbook.engine import threads
-from specbook.engine.threads import blas_description, blas_threads, has_small_product_kernel
+from specbook.engine.threads import (
+    blas_description,
+    blas_threads,
+    has_small_product_kernel,
+    kernel_advice,
+    processor_name,
+)
 
 
 def test_blas_threads_holds_inside_the_block_and_not_behind_it():
@@ -51,3 +59,31 @@ def test_blas_description_names_numpys_library_and_not_another(monkeypatch: pyte
     ]
     monkeypatch.setattr(threads, "threadpool_info", lambda: pools)
     assert blas_description() == {"library": "mkl", "version": "unknown", "kernel": "unknown", "threads": 4}
+
+
+AVX_512 = "avx2 avx512f avx512cd avx512bw avx512dq avx512vl"
+
+
+@pytest.mark.parametrize(
+    ("library", "kernel", "flags", "is_told"),
+    [
+        ("openblas", "Haswell", AVX_512, True),
+        ("openblas", "Zen", f"{AVX_512} avx512_bf16", True),
+        ("openblas", "Haswell", "avx2 fma avx512f", False),
+        ("openblas", "Haswell", "", False),
+        ("openblas", "SkylakeX", AVX_512, False),
+        ("mkl", "Haswell", AVX_512, False),
+    ],
+)
+def test_kernel_advice_is_for_openblas_with_older_kernels_than_the_processor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: str, kernel: str, flags: str, is_told: bool
+):
+    pool = {"user_api": "blas", "internal_api": library, "num_threads": 1, "filepath": "numpy", "architecture": kernel}
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"processor\t: 0\nmodel name\t: A processor\nflags\t\t: {flags}\n")
+    monkeypatch.setattr(threads, "threadpool_info", lambda: [pool])
+    monkeypatch.setattr(threads, "_CPUINFO", cpuinfo)
+    assert processor_name() == "A processor"
+    advice = kernel_advice()
+    assert (advice is not None) == is_told
+    assert advice is None or f"its {kernel} kernels" in advice
