@@ -70,6 +70,11 @@ def parse_json(raw: bytes, name: str) -> Any:
 
 def read_model(path: Path, model: type[Model]) -> Model:
     """Read a JSON file into a pydantic model; its schema name is checked before anything else."""
+    return validated(read_object(path, model), model, str(path))
+
+
+def read_object(path: Path, model: type[BaseModel]) -> dict[str, Any]:
+    """Read the JSON object of a file whose schema is that of a model, without validating it."""
     document = read_json(path)
     if not isinstance(document, dict):
         raise BadInput("is not a JSON object", file=str(path), remedy=f"expected a {schema_name(model)} file")
@@ -81,7 +86,7 @@ def read_model(path: Path, model: type[Model]) -> Model:
             value=document.get("schema"),
             remedy=f"expected {schema_name(model)}; make one with the specbook command that writes it",
         )
-    return validated(document, model, str(path))
+    return document
 
 
 def validated(document: dict[str, Any], model: type[Model], name: str) -> Model:
@@ -117,6 +122,11 @@ def sha256_of(path: Path) -> str:
         while block := stream.read(2**20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def model_sha256(model: BaseModel) -> str:
+    """SHA-256 of a file model as specbook would write it."""
+    return hashlib.sha256(dump_model(model).encode()).hexdigest()
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:

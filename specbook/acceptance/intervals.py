@@ -96,6 +96,8 @@ def percentile_interval(replicates: ArrayLike, n_prompts: int, level: float = 0.
     -----
     .. math:: \alpha' / 2 = \Phi\left(-\sqrt{n / (n - 1)} \; t_{1 - \alpha/2,\, n - 1}\right)
 
+    See :func:`standard_errors_to_ends` for the quantile in the brackets.
+
     References
     ----------
     hesterberg2015
@@ -108,10 +110,27 @@ def percentile_interval(replicates: ArrayLike, n_prompts: int, level: float = 0.
     n_prompts = int(check_counts("n_prompts", n_prompts, minimum=2))
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must lie in (0, 1); got {level}")
-    t = stdtrit(n_prompts - 1, 0.5 + level / 2)
-    tail = float(ndtr(-np.sqrt(n_prompts / (n_prompts - 1)) * t))
+    tail = float(ndtr(-standard_errors_to_ends(n_prompts, level)))
     ends = np.quantile(np.asarray(replicates, dtype=np.float64), [tail, 1.0 - tail], axis=0)
     return np.moveaxis(ends, 0, -1)
+
+
+def standard_errors_to_ends(n_prompts: int, level: float = 0.95) -> float:
+    """Standard errors of the bootstrap from the middle of a :func:`percentile_interval` to its ends, if it is normal.
+
+    Parameters
+    ----------
+    n_prompts : int
+        At least 2.
+    level : float
+        Coverage, in (0, 1).
+
+    Examples
+    --------
+    >>> round(standard_errors_to_ends(24), 3), round(standard_errors_to_ends(10**6), 2)
+    (2.113, 1.96)
+    """
+    return float(np.sqrt(n_prompts / (n_prompts - 1)) * stdtrit(n_prompts - 1, 0.5 + level / 2))
 
 
 def bootstrap_interval(

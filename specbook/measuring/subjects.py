@@ -63,16 +63,33 @@ def specbook_subject(drafter: str, arithmetic: str, cut: str = "none", replicati
     name, stop = drafter_name(drafter), read_cut(cut)
     target = load_target(arithmetic, replication)
     given = None if isinstance(stop, NoCut) else stop
-    files = ["target", *([_FILES[name]] if name in _FILES else [])]
     return Subject(
         target=target,
         drafter=shipped_drafter(name, target, given),
         target_name="specbook-target",
         drafter_name=f"specbook-{name}",
-        weights_sha256={file: SHA256[f"{file}.safetensors"] for file in files},
+        weights_sha256=shipped_weights(name),
         cut=None if given is None else cut,
         replication=replication,
     )
+
+
+def shipped_weights(drafter: str) -> dict[str, str]:
+    """SHA-256 of the files of weights of the shipped target and one of its drafters, by model.
+
+    Raises
+    ------
+    ValueError
+        If there is no such drafter.
+
+    Examples
+    --------
+    >>> sorted(shipped_weights("tree"))
+    ['draft', 'target']
+    """
+    name = drafter_name(drafter)
+    files = ["target", *([_FILES[name]] if name in _FILES else [])]
+    return {file: SHA256[f"{file}.safetensors"] for file in files}
 
 
 def specbook_reader(*, own: bool) -> PromptReader:

@@ -7,14 +7,17 @@ not compete, since another precision may give another text; neither do domains, 
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from specbook.checks import check_counts
+from specbook.checks import Floats, check_counts
 from specbook.progress import Progress, silent
 from specbook.roofline.contest import Contest, hold_contest
 from specbook.roofline.grid import GridConfig
@@ -22,6 +25,7 @@ from specbook.roofline.pareto import pareto_mask
 from specbook.roofline.roles import ROLES, role_choices
 from specbook.roofline.surfaces import batch_surface, context_surface
 from specbook.roofline.winners import winner_rows
+from specbook.scale.in_order import in_order
 
 # Cells of one slice of one grid: its arrays of 2 MB stay near the processor.
 SLICE_CELLS = 2**18
@@ -100,7 +104,7 @@ class SweepResult:
     paying_context: pl.DataFrame
 
 
-def sweep(config: SweepConfig, progress: Progress = silent) -> SweepResult:
+def sweep(config: SweepConfig, progress: Progress = silent, executor: Executor | None = None) -> SweepResult:
     """Evaluate every configuration, and keep fronts, roles and break-even surfaces.
 
     Parameters
@@ -108,11 +112,14 @@ def sweep(config: SweepConfig, progress: Progress = silent) -> SweepResult:
     config : SweepConfig
     progress : callable
         Called with the number of configurations of each slice.
+    executor : concurrent.futures.Executor or None
+        Evaluates slices; None evaluates them here, one after the other.
 
     Returns
     -------
     SweepResult
-        Memory is bounded by the slice and by the size of the result, not by the number of configurations.
+        The same whatever the executor. Memory is bounded by the slice, of which each worker has a few, and by the size
+        of the result, not by the number of configurations.
 
     References
     ----------
@@ -126,16 +133,17 @@ def sweep(config: SweepConfig, progress: Progress = silent) -> SweepResult:
     (16, [('single-stream latency', 1, 512, 4), ('balanced', 8, 512, 4)])
     """
     fronts, tops, evens, contexts = [], [], [], []
-    for grids in config.contests():
-        whole = _BestSpeedups(grids[0])
-        for devices, columns, part in _slices(grids, config.slice_cells):
-            contest = hold_contest(part)
-            fronts.append(_front(contest))
-            tops.append(_top(contest))
-            whole.add(devices, columns, contest)
-            progress(sum(int(np.prod(grid.shape)) for grid in part))
-        evens.append(batch_surface(grids[0], whole.values))
-        contexts.append(context_surface(grids[0], whole.values))
+    contests = config.contests()
+    slices = in_order(_evaluated, _all_slices(contests, config.slice_cells), executor)
+    for number, found in groupby(slices, key=lambda each: each.contest):
+        first, best = contests[number][0], _no_speedups(contests[number][0])
+        for each in found:
+            fronts.append(each.front)
+            tops.append(each.top)
+            best[:, each.devices, :, each.columns] = each.best_speedup
+            progress(each.n_configurations)
+        evens.append(batch_surface(first, best))
+        contexts.append(context_surface(first, best))
     return SweepResult(
         config=config,
         n_configurations=config.n_configurations,
@@ -146,19 +154,71 @@ def sweep(config: SweepConfig, progress: Progress = silent) -> SweepResult:
     )
 
 
-class _BestSpeedups:
-    """Best speedups of a whole contest, (3, n_hardware, n_batches, n_contexts), filled slice by slice."""
+@dataclass(frozen=True, kw_only=True)
+class _Slice:
+    """A part of a contest, small enough to be evaluated at once; whoever has it needs nothing else."""
 
-    def __init__(self, grid: GridConfig) -> None:
-        n_hardware, _, n_batches, n_contexts = grid.shape
-        self.values = np.full((3, n_hardware, n_batches, n_contexts), np.nan)
-
-    def add(self, devices: slice, contexts: slice, contest: Contest) -> None:
-        self.values[:, devices, :, contexts] = contest.best_speedup
+    contest: int
+    devices: slice
+    columns: slice
+    grids: tuple[GridConfig, ...]
 
 
-def _slices(grids: Sequence[GridConfig], cells: int) -> Iterator[tuple[slice, slice, list[GridConfig]]]:
-    """Parts of a contest of about so many cells: whole devices, or some contexts of one."""
+@dataclass(frozen=True, kw_only=True)
+class _Evaluated:
+    """What a slice leaves behind; its best speedups are (3, n_hardware, n_batches, n_contexts) of the slice."""
+
+    contest: int
+    devices: slice
+    columns: slice
+    n_configurations: int
+    front: pl.DataFrame
+    top: pl.DataFrame
+    best_speedup: Floats
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: rows of a front repeat their names, so that packed ones are a quarter as large."""
+        return {**vars(self), "front": _packed(self.front), "top": _packed(self.top)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        frames = {name: pl.read_ipc(io.BytesIO(state[name])) for name in ("front", "top")}
+        vars(self).update({**state, **frames})
+
+
+def _packed(frame: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_ipc(buffer, compression="lz4")
+    return buffer.getvalue()
+
+
+def _evaluated(each: _Slice) -> _Evaluated:
+    contest = hold_contest(each.grids)
+    return _Evaluated(
+        contest=each.contest,
+        devices=each.devices,
+        columns=each.columns,
+        n_configurations=sum(int(np.prod(grid.shape)) for grid in each.grids),
+        front=_front(contest),
+        top=_top(contest),
+        best_speedup=contest.best_speedup,
+    )
+
+
+def _no_speedups(grid: GridConfig) -> Floats:
+    """Best speedups of a whole contest, (3, n_hardware, n_batches, n_contexts), to be filled slice by slice."""
+    n_hardware, _, n_batches, n_contexts = grid.shape
+    return np.full((3, n_hardware, n_batches, n_contexts), np.nan)
+
+
+def _all_slices(contests: Sequence[Sequence[GridConfig]], cells: int) -> Iterator[_Slice]:
+    for number, grids in enumerate(contests):
+        for devices, columns in _slices(grids, cells):
+            parts = tuple(_part(grid, devices, columns) for grid in grids)
+            yield _Slice(contest=number, devices=devices, columns=columns, grids=parts)
+
+
+def _slices(grids: Sequence[GridConfig], cells: int) -> Iterator[tuple[slice, slice]]:
+    """Devices and contexts of parts of a contest of about so many cells: whole devices, or some contexts of one."""
     n_hardware, n_shapes, n_batches, n_contexts = max((grid.shape for grid in grids), key=lambda shape: shape[1])
     n_columns = max(1, min(n_contexts, cells // max(1, n_shapes * n_batches)))
     n_devices = max(1, min(n_hardware, cells // (n_shapes * n_batches * n_columns))) if n_columns == n_contexts else 1
@@ -166,7 +226,7 @@ def _slices(grids: Sequence[GridConfig], cells: int) -> Iterator[tuple[slice, sl
         devices = slice(first, min(first + n_devices, n_hardware))
         for start in range(0, n_contexts, n_columns):
             columns = slice(start, min(start + n_columns, n_contexts))
-            yield devices, columns, [_part(grid, devices, columns) for grid in grids]
+            yield devices, columns
 
 
 def _part(grid: GridConfig, devices: slice, columns: slice) -> GridConfig:

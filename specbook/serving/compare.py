@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from concurrent.futures import Executor
 
 import numpy as np
 import polars as pl
 
-from specbook.checks import BadInput
 from specbook.progress import Progress, silent
 from specbook.serving.arrivals import ClosedLoop
-from specbook.serving.gate import judge
 from specbook.serving.iteration_time import ConstantIterationTime
 from specbook.serving.kv_blocks import KvConfig
+from specbook.serving.many import simulate_many
 from specbook.serving.result import simulate_serving
 from specbook.serving.serving_config import ServingConfig
 from specbook.serving.slo import Slo
 from specbook.serving.summary import ServingSummary
 from specbook.serving.workload import Workload
-
-_LATENCIES = ("ttft_s", "tpot_s", "itl_s", "e2e_s", "wait_s")
-_FIGURES = (
-    "throughput_tokens_per_s", "goodput_requests_per_s", "n_preemptions", "utilisation", "mean_batch_size",
-    "mean_kv_use", "peak_kv_use", "stable",
-)  # fmt: skip
 
 
 def compare_serving(
@@ -34,6 +27,7 @@ def compare_serving(
     seed: int,
     slo: Slo | None = None,
     loop: ClosedLoop | None = None,
+    executor: Executor | None = None,
     progress: Progress = silent,
 ) -> pl.DataFrame:
     """Simulate each configuration under the same requests and the same luck, and judge it.
@@ -48,8 +42,10 @@ def compare_serving(
     slo : Slo or None
         Without one, only stability and the comparison count.
     loop : ClosedLoop or None
+    executor : concurrent.futures.Executor or None
+        Simulates the configurations side by side; None one after the other. The table is the same.
     progress : callable
-        Called with 1 for each request of each configuration.
+        Called with 1 for each request of each configuration, or with all of one that an executor has ended.
 
     Returns
     -------
@@ -69,53 +65,15 @@ def compare_serving(
     >>> table.select("draft_length", "viable", "reason").rows()
     [('0', False, 'p90 TPOT 10.0 ms > 5 ms')]
     """
-    if not configs:
-        raise BadInput("nothing to compare", field="configs", remedy="give at least one configuration")
-    slo = slo or Slo()
-    summaries = {
-        name: simulate_serving(
-            config, workload, rng=np.random.default_rng(seed), loop=loop, slo=slo, progress=progress
-        ).summary
-        for name, config in configs.items()
-    }
-    plain = next((name for name, config in configs.items() if not config.largest_draft), None)
-    rows = []
-    for name, summary in summaries.items():
-        baseline = summaries[plain] if plain is not None and name != plain else None
-        verdict = judge(summary, baseline, slo)
-        rows.append(
-            _row(name, configs[name], summary, workload, seed)
-            | {"viable": verdict.stays, "reason": "; ".join(verdict.reasons)}
-        )
-    return pl.DataFrame(rows)
-
-
-def _row(name: str, config: ServingConfig, summary: ServingSummary, workload: Workload, seed: int) -> dict[str, Any]:
-    latencies = {
-        f"{latency.removesuffix('_s')}_{point}_s": getattr(getattr(summary, latency), point)
-        for latency in _LATENCIES
-        for point in ("p50", "p90", "p99", "mean")
-    }
-    return {
-        "name": name,
-        "workload": workload.name,
-        "n_requests": workload.n_requests,
-        "requests_per_s": workload.rate_per_s,
-        "scheduler": config.scheduler,
-        "max_batch": config.max_batch,
-        "chunk_tokens": config.chunk_tokens,
-        "kv_blocks": config.kv.n_blocks,
-        "watermark_blocks": config.kv.watermark_blocks,
-        "n_replicas": config.n_replicas,
-        "routing": config.routing,
-        "step_time_kind": config.iteration_time.kind,
-        "draft_length": ",".join(str(law.draft_length) for law in config.policy.laws),
-        "seed": seed,
-        **latencies,
-        **{figure: getattr(summary, figure) for figure in _FIGURES},
-        "rejected_tokens": summary.waste.rejected_tokens,
-        "rejected_slot_seconds": summary.waste.rejected_slot_seconds,
-    }
+    return simulate_many(
+        configs,
+        lambda _: workload,
+        seeds=(seed,),
+        slo=slo or Slo(),
+        loop=loop,
+        executor=executor,
+        progress=progress,
+    )
 
 
 def example_summaries() -> tuple[ServingSummary, ServingSummary]:

@@ -25,6 +25,22 @@ class DraftPolicy(Protocol):
         """The mean context from which on another law may be chosen, if the number of requests stays."""
 
 
+def policy_in_words(policy: DraftPolicy) -> str:
+    """What is drafted, as tables and files name it.
+
+    Examples
+    --------
+    >>> from specbook.serving.round_law import chain_law
+    >>> policy_in_words(FixedDraft()), policy_in_words(FixedDraft(law=chain_law([0.8, 0.7])))
+    ('no speculation', 'K = 2')
+    """
+    if not any(law.n_nodes for law in policy.laws):
+        return "no speculation"
+    lengths = " or ".join(str(law.draft_length) for law in policy.laws)
+    trees = [str(law.n_nodes) for law in policy.laws if law.n_nodes != law.draft_length]
+    return f"K = {lengths}" + (f", {' or '.join(trees)} nodes" if trees else "")
+
+
 @dataclass(frozen=True, kw_only=True)
 class FixedDraft:
     """One law, whatever the load.

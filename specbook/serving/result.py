@@ -11,8 +11,10 @@ import numpy as np
 import polars as pl
 
 from specbook.files import to_json, write_atomically, write_text
+from specbook.parquet import join_parquet, write_parquet
 from specbook.progress import Progress, silent
 from specbook.serving.arrivals import ClosedLoop
+from specbook.serving.chances import Chances
 from specbook.serving.recorder import Recorder
 from specbook.serving.serving_config import ServingConfig
 from specbook.serving.simulator import drive
@@ -46,7 +48,7 @@ def simulate_serving(
     config: ServingConfig,
     workload: Workload,
     *,
-    rng: np.random.Generator,
+    rng: np.random.Generator | Chances,
     loop: ClosedLoop | None = None,
     slo: Slo | None = None,
     flops_per_token: float | None = None,
@@ -58,8 +60,9 @@ def simulate_serving(
     ----------
     config : ServingConfig
     workload : Workload
-    rng : Generator
-        For acceptance alone: the same one gives two configurations the same luck, request by request.
+    rng : Generator or Chances
+        For acceptance alone: the same one gives two configurations the same luck, request by request. Chances, such as
+        :class:`~specbook.serving.recorded_chances.RecordedChances`, replay rounds that were recorded.
     loop : ClosedLoop or None
         Clients that wait for their answers; the workload's arrival times do not count then.
     slo : Slo or None
@@ -154,11 +157,11 @@ class _PartWriter:
 
     def write(self, frame: pl.DataFrame) -> None:
         path = self._folder / f"{self._name}-{len(self._paths):06d}.parquet"
-        frame.write_parquet(path)
+        write_parquet(path, frame)
         self._paths.append(path)
 
     def join(self, path: Path) -> None:
-        pl.scan_parquet(self._paths).sink_parquet(path, engine="streaming")
+        join_parquet(self._paths, path)
 
 
 def write_result(result: ServingResult, folder: Path, about: dict[str, object]) -> None:
@@ -171,9 +174,8 @@ def write_result(result: ServingResult, folder: Path, about: dict[str, object]) 
     about : dict
         What else ``summary.json`` says: inputs, seeds, assumptions.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "requests.parquet", result.requests.write_parquet)
-    write_atomically(folder / "iterations.parquet", result.iterations.write_parquet)
+    write_parquet(folder / "requests.parquet", result.requests)
+    write_parquet(folder / "iterations.parquet", result.iterations)
     write_summary(result.summary, folder, about)
 
 

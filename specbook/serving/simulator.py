@@ -30,7 +30,7 @@ def drive(
     config: ServingConfig,
     source: Source,
     recorder: Recorder,
-    rng: np.random.Generator,
+    rng: np.random.Generator | Chances,
     progress: Callable[[int], None] = silent,
 ) -> int:
     """Run a source's requests through the replicas to the end.
@@ -41,8 +41,8 @@ def drive(
     source : Source
     recorder : Recorder
         Takes what happens; it is not closed.
-    rng : Generator
-        For acceptance alone.
+    rng : Generator or Chances
+        For acceptance alone; chances give back what was recorded.
     progress : callable
         Called with 1 for each request that arrives.
 
@@ -58,11 +58,11 @@ def drive(
     TypeError
         If rng is not a generator.
     """
-    if not isinstance(rng, np.random.Generator):
+    if not isinstance(rng, np.random.Generator | Chances):
         raise TypeError(f"rng must be a numpy.random.Generator, as np.random.default_rng(seed) gives; got {rng!r}")
     if source.next_s == math.inf:
         raise BadInput("holds no request", field="workload", remedy="give at least one")
-    chances = Chances(rng)
+    chances = rng if isinstance(rng, Chances) else Chances(rng)
     replicas = [
         Replica(number, config, _SCHEDULERS[config.scheduler](), chances, recorder)
         for number in range(config.n_replicas)

@@ -22,11 +22,13 @@ Interval = tuple[End, End]
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class _Part(BaseModel):
+class RecordPart(BaseModel):
+    """A part of a file, as it is written: nothing more, and never changed."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
-class LatencyRecord(_Part):
+class LatencyRecord(RecordPart):
     """One latency: seconds, null where there was no value."""
 
     p50: Seconds | None
@@ -40,7 +42,7 @@ class LatencyRecord(_Part):
     count: Count = Field(description="Values.")
 
 
-class WasteRecord(_Part):
+class WasteRecord(RecordPart):
     """What was spent on drafts that came to nothing."""
 
     drafted_tokens: Count
@@ -50,7 +52,7 @@ class WasteRecord(_Part):
     rejected_flops: Rate | None = Field(description="Null where the model is not known.")
 
 
-class ServingFigures(_Part):
+class ServingFigures(RecordPart):
     """The figures of one run, as :class:`~specbook.serving.summary.ServingSummary` names them."""
 
     ttft_s: LatencyRecord = Field(description="Time to first token, over requests.")
@@ -78,7 +80,7 @@ class ServingFigures(_Part):
     stable: bool = Field(description="False if waiting grew to the end, or the run was stopped.")
 
 
-class FileRecord(_Part):
+class FileRecord(RecordPart):
     """A file that was read."""
 
     file: str
@@ -92,7 +94,7 @@ class TraceRecord(FileRecord):
     skipped: dict[str, Count] = Field(description="Reason → requests that were left out for it.")
 
 
-class NamedRecord(_Part):
+class NamedRecord(RecordPart):
     """Something by the name that it was asked for, which may be a file's, and the SHA-256 of its JSON."""
 
     name: str
@@ -114,7 +116,7 @@ class AcceptanceRecord(NamedRecord):
     provenance: list[dict[str, Any]]
 
 
-class InputRecord(_Part):
+class InputRecord(RecordPart):
     """What went in."""
 
     trace: TraceRecord | None = Field(description="Null for a drawn load.")
@@ -123,7 +125,7 @@ class InputRecord(_Part):
     acceptance: list[AcceptanceRecord]
 
 
-class SloRecord(_Part):
+class SloRecord(RecordPart):
     """The limits; null where nothing is promised."""
 
     ttft_s: Seconds | None
@@ -132,7 +134,7 @@ class SloRecord(_Part):
     percentile: Literal[50, 90, 99]
 
 
-class ParameterRecord(_Part):
+class ParameterRecord(RecordPart):
     """The engine, what it drafts, and the load."""
 
     scheduler: SchedulerName
@@ -152,7 +154,7 @@ class ParameterRecord(_Part):
     models: dict[str, str | int | None] | None = Field(description="Null beside a step-time file.")
 
 
-class ComparisonRecord(_Part):
+class ComparisonRecord(RecordPart):
     """The same load and luck without speculation."""
 
     viable: bool
