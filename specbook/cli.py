@@ -17,13 +17,17 @@ from typer.exceptions import Abort, TyperException
 from specbook import __version__
 from specbook.checks import BadInput, printable
 from specbook.commands import cycles as cycles_commands
+from specbook.commands import deploy as deploy_commands
+from specbook.commands import funnel as funnel_commands
 from specbook.commands import parity as parity_commands
 from specbook.commands import probe as probe_commands
 from specbook.commands import profile as profile_commands
 from specbook.commands import projection as projection_commands
+from specbook.commands import receipt as receipt_commands
 from specbook.commands import simulate as simulate_commands
 from specbook.commands import step_times as step_times_commands
 from specbook.commands import sweep as sweep_commands
+from specbook.commands import witness as witness_commands
 from specbook.commands.output import JsonFlag, emit
 from specbook.display import terminal
 
@@ -40,12 +44,18 @@ profile_commands.register(profile_app)
 steps_app = typer.Typer(help="Measured step times: import, show.", rich_markup_mode=None)
 app.add_typer(steps_app, name="steps")
 step_times_commands.register(steps_app)
+receipt_app = typer.Typer(help="Receipts of a witness: show, check.", rich_markup_mode=None)
+app.add_typer(receipt_app, name="receipt")
+receipt_commands.register(receipt_app)
 cycles_commands.register(app)
+deploy_commands.register(app)
+funnel_commands.register(app)
 parity_commands.register(app)
 probe_commands.register(app)
 projection_commands.register(app)
 simulate_commands.register(app)
 sweep_commands.register(app)
+witness_commands.register(app)
 
 
 def main() -> None:
@@ -121,6 +131,12 @@ def _profile_options(context: typer.Context) -> None:
 @steps_app.callback(invoke_without_command=True)
 def _steps_options(context: typer.Context) -> None:
     """Measured step times: import, show."""
+    _help_without_command(context)
+
+
+@receipt_app.callback(invoke_without_command=True)
+def _receipt_options(context: typer.Context) -> None:
+    """Receipts of a witness: show, check."""
     _help_without_command(context)
 
 

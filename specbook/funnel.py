@@ -1,9 +1,9 @@
-"""The funnel as far as it exists: acceptance evidence and hardware in, a ranked roofline projection out."""
+"""The projection: acceptance evidence and hardware in, a ranked table and break-even boundaries out."""
 
 from __future__ import annotations
 
-import io
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,21 +12,13 @@ import polars as pl
 
 from specbook import __version__
 from specbook.acceptance.profile import AcceptanceProfile
-from specbook.files import to_json, write_bytes, write_text
+from specbook.files import write_bytes
 from specbook.funnel_config import FunnelConfig
 from specbook.funnel_notes import funnel_notes
-from specbook.roofline.frontier import EVIDENCE, best_by_cell, break_even, rank
+from specbook.parquet import parquet_bytes
+from specbook.roofline.frontier import EVIDENCE, break_even, rank
 from specbook.roofline.grid import GridConfig, project, step_time_sources
-
-
-@dataclass(frozen=True, kw_only=True)
-class StageGate:
-    """How many configurations entered a stage, how many left it, and why the others did not."""
-
-    stage: str
-    entered: int
-    left: int
-    dropped: dict[str, int]
+from specbook.stage_folder import Gate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +34,8 @@ class FunnelResult:
         The projection, ranked within each domain, hardware, context and batch.
     break_even : polars.DataFrame
         Batch from which on speculation no longer pays, by domain, hardware and context.
-    gates : tuple of StageGate
+    gates : mapping of str to Gate
+        By stage.
     notes : tuple of str
         What the figures assume.
     """
@@ -51,12 +44,12 @@ class FunnelResult:
     grids: tuple[GridConfig, ...]
     ranking: pl.DataFrame
     break_even: pl.DataFrame
-    gates: tuple[StageGate, ...]
+    gates: Mapping[str, Gate]
     notes: tuple[str, ...]
 
 
 def run_funnel(config: FunnelConfig) -> FunnelResult:
-    """Run the stages that exist: acceptance evidence, hardware, roofline.
+    """Project acceptance evidence on hardware, and rank what comes out.
 
     Parameters
     ----------
@@ -74,7 +67,7 @@ def run_funnel(config: FunnelConfig) -> FunnelResult:
     Examples
     --------
     >>> result = run_funnel(example_funnel())
-    >>> result.gates[-1].entered, result.gates[-1].left
+    >>> result.gates["roofline"].entered, result.gates["roofline"].left
     (8, 8)
     """
     grids = config.grids()
@@ -85,23 +78,32 @@ def run_funnel(config: FunnelConfig) -> FunnelResult:
         grids=tuple(grids),
         ranking=rank(projection),
         break_even=pl.concat([break_even(grid) for grid in grids]),
-        gates=(
-            StageGate(stage="acceptance", entered=len(config.profiles), left=len(config.profiles), dropped={}),
-            _roofline_gate(drafting),
-        ),
+        gates={
+            "acceptance": Gate(entered=len(config.profiles), left=len(config.profiles), dropped={}),
+            "roofline": _roofline_gate(drafting),
+        },
         notes=funnel_notes(config, [grid.candidates for grid in grids]),
     )
 
 
-def _roofline_gate(drafting: pl.DataFrame) -> StageGate:
-    too_large = drafting.filter(pl.col("fits_memory").not_()).height
-    slow = drafting.filter(pl.col("fits_memory") & (pl.col("speedup") <= 1.0)).height
-    return StageGate(
-        stage="roofline",
-        entered=drafting.height,
-        left=drafting.filter("viable").height,
-        dropped={"does not fit in memory": too_large, "not faster than no speculation": slow},
-    )
+def _roofline_gate(drafting: pl.DataFrame) -> Gate:
+    dropped = lost_drafts(drafting)
+    return Gate(entered=drafting.height, left=drafting.height - sum(dropped.values()), dropped=dropped)
+
+
+def lost_drafts(drafting: pl.DataFrame) -> dict[str, int]:
+    """How many rows of a projection are not worth a simulation, by reason; those that do not speculate left out.
+
+    Examples
+    --------
+    >>> lost_drafts(run_funnel(example_funnel()).ranking.filter(pl.col("draft_length") > 0))
+    {'does not fit in memory': 0, 'not faster than no speculation': 0}
+    """
+    fits = pl.col("fits_memory")
+    return {
+        "does not fit in memory": drafting.filter(~fits).height,
+        "not faster than no speculation": drafting.filter(fits & (pl.col("speedup") <= 1.0)).height,
+    }
 
 
 _BEST_COLUMNS = (
@@ -130,9 +132,7 @@ def summary(result: FunnelResult) -> dict[str, Any]:
             "hardware": [profile.name for profile in config.hardware],
             "method": config.method,
             "step_time": config.step_time,
-            "step_time_sources": dict(
-                zip([each.name for each in config.hardware], step_time_sources(result.grids[0]), strict=True)
-            ),
+            "step_time_sources": _step_time_sources(result),
             "tensor_parallel": config.tensor_parallel,
             "batches": list(config.batches),
             "contexts": list(config.contexts),
@@ -140,13 +140,26 @@ def summary(result: FunnelResult) -> dict[str, Any]:
             "evidence": [evidence_of(profile) for profile in config.profiles],
         },
         "gates": [
-            {"stage": gate.stage, "entered": gate.entered, "left": gate.left, "dropped": gate.dropped}
-            for gate in result.gates
+            {"stage": stage, "entered": gate.entered, "left": gate.left, "dropped": dict(gate.dropped)}
+            for stage, gate in result.gates.items()
         ],
         "notes": list(result.notes),
-        "best": best_by_cell(result.ranking.drop("rank")).select(_BEST_COLUMNS).to_dicts(),
+        "best": _best(result.ranking),
         "break_even": result.break_even.to_dicts(),
     }
+
+
+def _best(ranking: pl.DataFrame) -> list[dict[str, Any]]:
+    """The fastest of each cell; none where nothing was projected."""
+    if ranking.is_empty():
+        return []
+    return ranking.filter(pl.col("rank") == 1).select(_BEST_COLUMNS).to_dicts()
+
+
+def _step_time_sources(result: FunnelResult) -> dict[str, str]:
+    """Device → where its step times come from."""
+    names = [each.name for each in result.config.hardware]
+    return dict(zip(names, step_time_sources(result.grids[0]), strict=True)) if result.grids else {}
 
 
 def evidence_of(profile: AcceptanceProfile) -> dict[str, Any]:
@@ -158,19 +171,6 @@ def evidence_of(profile: AcceptanceProfile) -> dict[str, Any]:
     return known
 
 
-def write_funnel(result: FunnelResult, folder: Path) -> None:
-    """Write ``ranking.parquet``, ``break_even.parquet`` and ``summary.json`` into ``folder``, each atomically.
-
-    Raises
-    ------
-    BadInput
-        If the folder cannot be written.
-    """
-    write_ranking(result, folder / "ranking.parquet")
-    write_bytes(folder / "break_even.parquet", _parquet(result.break_even, result))
-    write_text(folder / "summary.json", to_json(summary(result)))
-
-
 def write_ranking(result: FunnelResult, path: Path) -> None:
     """Write the ranked projection as Parquet; its metadata name the schema, the version and what it was made from.
 
@@ -179,21 +179,35 @@ def write_ranking(result: FunnelResult, path: Path) -> None:
     BadInput
         If the file cannot be written.
     """
-    write_bytes(path, _parquet(result.ranking, result))
+    write_bytes(path, projection_bytes(result.ranking, result.config.profiles, result.notes))
 
 
-def _parquet(frame: pl.DataFrame, result: FunnelResult) -> bytes:
-    """The frame as bytes, so that a full disk is met by our own atomic write and not by the encoder."""
-    evidence = [evidence_of(profile) for profile in result.config.profiles]
+def projection_bytes(frame: pl.DataFrame, profiles: Sequence[AcceptanceProfile], notes: Sequence[str]) -> bytes:
+    """A projection as Parquet in memory, so that a full disk is met by our own atomic write and not by the encoder.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+    profiles : sequence of AcceptanceProfile
+        What it was made from.
+    notes : sequence of str
+        What its figures assume.
+
+    Examples
+    --------
+    >>> result = run_funnel(example_funnel())
+    >>> projection_bytes(result.break_even, result.config.profiles, result.notes)[:4]
+    b'PAR1'
+    """
     metadata = {
         "specbook.schema": "specbook-projection/1",
         "specbook.version": __version__,
-        "specbook.evidence": json.dumps(evidence),
-        "specbook.notes": json.dumps(result.notes),
+        "specbook.evidence": json.dumps(
+            [{**evidence_of(profile), "marginal_acceptance": profile.marginal_acceptance} for profile in profiles]
+        ),
+        "specbook.notes": json.dumps(notes),
     }
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, metadata=metadata)
-    return buffer.getvalue()
+    return parquet_bytes(frame, metadata)
 
 
 def example_funnel() -> FunnelConfig:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +11,11 @@ import polars as pl
 
 from specbook import __version__
 from specbook.checks import BadInput
-from specbook.files import to_json, write_bytes, write_text
+from specbook.files import to_json, write_text
 from specbook.funnel import evidence_of
 from specbook.funnel_config import FunnelConfig
 from specbook.funnel_notes import funnel_notes
+from specbook.parquet import write_parquet
 from specbook.roofline.sweep import SweepConfig, SweepResult
 
 
@@ -102,7 +102,5 @@ def write_sweep(configs: Sequence[FunnelConfig], result: SweepResult, folder: Pa
     }
     for name in ("front", "top", "break_even", "paying_context"):
         frame: pl.DataFrame = getattr(result, name)
-        buffer = io.BytesIO()
-        frame.write_parquet(buffer, metadata=metadata)
-        write_bytes(folder / f"{name}.parquet", buffer.getvalue())
+        write_parquet(folder / f"{name}.parquet", frame, metadata)
     write_text(folder / "summary.json", to_json(sweep_summary(configs, result)))

@@ -16,7 +16,7 @@ import typer
 
 from specbook.checks import BadInput, printable
 from specbook.commands.output import AssumptionName, JsonFlag, emit, load_profile, working
-from specbook.files import DOCUMENT_LIMIT_BYTES, check_readable, folder_lock, write_atomically, write_bytes
+from specbook.files import DOCUMENT_LIMIT_BYTES, check_readable, folder_lock, write_bytes, write_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -131,6 +131,7 @@ def cycles_sweep(
     from specbook.acceptance.cycle_sweep import SweepConfig, sweep_cycles
     from specbook.display.cycles_terminal import show_sweep
     from specbook.display.tables import say
+    from specbook.parquet import write_parquet
 
     verify_s = _cost_s("--verify-cost-us", verify_cost_us, _MIN_VERIFY_US)
     with _refused():
@@ -143,7 +144,10 @@ def cycles_sweep(
         )
     with working("simulating", config.n_configurations) as advance:
         sweep = sweep_cycles(config, advance)
-    write_atomically(out, sweep.write_parquet if out.suffix.casefold() == ".parquet" else sweep.write_csv)
+    if out.suffix.casefold() == ".parquet":
+        write_parquet(out, sweep)
+    else:
+        write_text(out, sweep.write_csv())
     if json:
         emit({"out": str(out), "config": asdict(config)} | _summary(sweep))
         return

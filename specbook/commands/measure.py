@@ -10,6 +10,7 @@ import typer
 from specbook.acceptance.profile import Provenance
 from specbook.checks import BadInput
 from specbook.commands.output import JsonFlag, working, write_and_show
+from specbook.commands.tree_option import TreeOption, tree_of
 from specbook.files import sha256_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def profile_measure(
         typer.Option(help="small, eagle, medusa, mtp (early exit), lookup, ngram, lookahead; tree: small, as a tree."),
     ] = "small",
     draft_length: Annotated[int | None, typer.Option(min=0, max=64, help="Tokens that a round drafts, K; 4.")] = None,
-    tree: Annotated[str | None, typer.Option(help="Draft trees: children by depth, such as 3,2,1.")] = None,
+    tree: TreeOption = None,
     cut: Annotated[
         str, typer.Option(help="Stop a draft early: entropy:NATS or confidence:PROBABILITY; none drafts all.")
     ] = "none",
@@ -123,22 +124,11 @@ def _refused(error: ValueError) -> BadInput:
 
 
 def _shape(drafter: str, draft_length: int | None, tree: str | None) -> TreeShape:
-    from specbook.engine.draft import tree_shape
     from specbook.engine.library.drafters import draft_shape
 
     if tree is None:
         return draft_shape(drafter, _DRAFT_LENGTH if draft_length is None else draft_length)
-    parts = [part.strip() for part in tree.split(",")]
-    if not all(part.isascii() and part.isdigit() and 0 < int(part[:9]) <= _MOST_CHILDREN for part in parts):
-        raise BadInput("is no list of children by depth", field="--tree", value=tree, remedy="such as 3,2,1")
-    shape = tree_shape([int(part) for part in parts])
-    if shape.n_nodes > _MOST_NODES:
-        problem = f"has {shape.n_nodes} nodes"
-        raise BadInput(problem, field="--tree", value=tree, remedy=f"draft at most {_MOST_NODES}")
-    return shape
-
-
-_MOST_CHILDREN, _MOST_NODES = 64, 256
+    return tree_of(tree)
 
 
 def _subject(

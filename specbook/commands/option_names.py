@@ -8,29 +8,38 @@ from contextlib import contextmanager
 
 from specbook.checks import BadInput
 
-# What functions call it → what ``specbook simulate`` calls it.
+# What functions call it → what ``specbook simulate`` and ``specbook witness`` call it.
 _OPTIONS = {
     "acceptance": "--acceptance",
+    "arithmetic": "--arithmetic",
     "backend": "--backend",
     "block_size_tokens": "--block-size",
     "chunk_tokens": "--chunk-tokens",
     "conditional_acceptance": "--conditional-acceptance",
+    "cut": "--cut",
+    "domains": "--domain",
     "draft": "--draft",
     "draft_length": "--draft-length",
     "draft_precision": "--draft-precision",
+    "drafter": "--drafter",
     "hardware": "--hardware",
     "max_batch": "--max-batch",
     "max_waiting": "--max-waiting",
     "method": "--method",
     "n_blocks": "--kv-blocks",
+    "n_prompts": "--prompts",
     "n_replicas": "--replicas",
+    "new_tokens": "--new-tokens",
+    "parents": "--tree",
     "percentile": "--slo-percentile",
     "precision": "--precision",
+    "replication": "--replication",
     "routing": "--routing",
     "schedule": "--schedule",
     "scheduler": "--scheduler",
     "step_time": "--step-time",
     "target": "--target",
+    "temperature": "--temperature",
     "tensor_parallel": "--tensor-parallel",
     "watermark_blocks": "--watermark-blocks",
 }

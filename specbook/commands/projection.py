@@ -1,4 +1,4 @@
-"""``specbook project`` and ``specbook funnel``: acceptance evidence and hardware in, ranked draft lengths out."""
+"""``specbook project``: acceptance evidence and hardware in, ranked draft lengths out; options that others share."""
 
 from __future__ import annotations
 
@@ -87,9 +87,8 @@ DevicesOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
+    """Add the command to the command line."""
     app.command("project")(project_command)
-    app.command("funnel")(funnel_command)
 
 
 def project_command(
@@ -141,58 +140,6 @@ def project_command(
         emit({**summary(result), "rows": result.ranking.to_dicts(), "out": str(out)})
         return
     terminal.show_ranking(result, top)
-    tables.say(f"wrote {out}")
-
-
-def funnel_command(
-    acceptance: AcceptanceOption,
-    target: TargetOption,
-    out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
-    draft: DraftOption = None,
-    hardware: Annotated[
-        list[str] | None,
-        typer.Option("--hardware", help="A name or file; repeatable. Without it, the whole catalogue."),
-    ] = None,
-    batch: BatchOption = "1,2,4,8,16,32,64",
-    context: ContextOption = "512,2048,8192,32768",
-    precision: PrecisionOption = "bf16",
-    draft_precision: DraftPrecisionOption = "bf16",
-    assume: AssumeOption = AssumptionName.none,
-    max_draft_length: MaxLengthOption = 16,
-    method: MethodOption = MethodChoice.evidence,
-    step_time: StepTimeOption = StepTimeName.calibrated,
-    backend: BackendOption = None,
-    steps: StepsOption = None,
-    tree_nodes: TreeNodesOption = TREE_NODES_TEXT,
-    tensor_parallel: DevicesOption = 1,
-    json: JsonFlag = False,
-) -> None:
-    """Take acceptance evidence through the stages that exist (roofline) and write the results into a folder."""
-    from specbook.funnel import run_funnel, summary, write_funnel
-
-    config = funnel_config(
-        acceptance,
-        hardware,
-        (target, draft),
-        (batch, context),
-        precision=precision,
-        draft_precision=draft_precision,
-        assume=assume.value,
-        max_draft_length=max_draft_length,
-        method=method,
-        step_time=step_time.value,
-        backend=backend,
-        steps=steps,
-        tree_nodes=tree_nodes,
-        tensor_parallel=tensor_parallel,
-    )
-    result = run_funnel(config)
-    write_funnel(result, out)
-    if json:
-        emit({**summary(result), "out": str(out)})
-        return
-    terminal.show_gates(result)
-    terminal.show_notes(result)
     tables.say(f"wrote {out}")
 
 
@@ -256,8 +203,8 @@ def _with_steps(devices: Sequence[HardwareProfile], steps: Sequence[Path]) -> Ha
     return devices[0].model_copy(update={"step_times": [*devices[0].step_times, *tables]})
 
 
-def integers(text: str, option: str, maximum: int) -> tuple[int, ...]:
-    """Whole numbers from 1 to ``maximum`` out of a list with commas, each once and in order.
+def integers(text: str, option: str, maximum: int, minimum: int = 1) -> tuple[int, ...]:
+    """Whole numbers from ``minimum`` to ``maximum`` out of a list with commas, each once and in order.
 
     Raises
     ------
@@ -272,8 +219,8 @@ def integers(text: str, option: str, maximum: int) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     digits = len(str(maximum))
     if not all(
-        part.isascii() and part.isdigit() and len(part) <= digits and 1 <= int(part) <= maximum for part in parts
+        part.isascii() and part.isdigit() and len(part) <= digits and minimum <= int(part) <= maximum for part in parts
     ):
-        remedy = f"give whole numbers from 1 to {maximum}, separated by commas, such as 1,4,16"
+        remedy = f"give whole numbers from {minimum} to {maximum}, separated by commas, such as 1,4,16"
         raise BadInput("is no list of whole numbers", field=option, value=text, remedy=remedy)
     return tuple(sorted({int(part) for part in parts}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,9 @@ from specbook.commands.projection import (
     MethodOption,
     PrecisionOption,
     StepsOption,
+    integers,
 )
+from specbook.commands.scale_options import ClusterOption, JobsOption
 from specbook.commands.serving_options import (
     ArrivalsChoice,
     LoadOptions,
@@ -29,7 +32,9 @@ from specbook.commands.serving_options import (
     slo_of,
     watermark_of,
 )
-from specbook.commands.serving_run import EngineOptions, SimulationRequest, folder_of, simulate
+from specbook.commands.serving_request import EngineOptions, SimulationRequest, folder_of
+from specbook.commands.serving_run import simulate
+from specbook.commands.serving_runs import RunsReport, simulate_runs
 
 
 def register(app: typer.Typer) -> None:
@@ -92,7 +97,8 @@ def simulate_command(
         float | None, typer.Option(min=0.0, max=1.0, help="Instead of a profile: one acceptance for every position.")
     ] = None,
     draft_length: Annotated[
-        int | None, typer.Option(min=0, max=64, help="K of every round; by default the one that was measured.")
+        str | None,
+        typer.Option(metavar="K", help="K of every round; by default the one that was measured. 2,4,8 tries several."),
     ] = None,
     schedule: Annotated[
         str | None, typer.Option(help="K by batch, 1:4,16:2,32:0, or by batch and context, 16@8192:4.")
@@ -106,16 +112,21 @@ def simulate_command(
         bool, typer.Option("--compare", help="Also run without drafts, and judge; exit code 1 if it does not pay.")
     ] = False,
     stream: Annotated[bool, typer.Option("--stream", help="Write rows as they come, in little memory.")] = False,
-    seed: Annotated[int, typer.Option(min=0, max=2**53, help="Of acceptance, and of a drawn load.")] = 0,
+    seed: Annotated[
+        str, typer.Option(metavar="INTEGER", help="Of acceptance, and of a drawn load. 0,1,2 runs several.")
+    ] = "0",
+    jobs: JobsOption = 1,
+    cluster: ClusterOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Simulate a serving engine under a load: latencies, throughput, goodput and waste, with drafts and without."""
     from specbook.display import serving_terminal
     from specbook.display.tables import say
-    from specbook.hardware.readers.rows import counted
     from specbook.serving_setup import DraftEvidence, EngineLimits
 
     folder = folder_of(out)
+    lengths = () if draft_length is None else integers(draft_length, "--draft-length", 64, minimum=0)
+    seeds = integers(seed, "--seed", 2**53, minimum=0)
     with naming_options():
         with in_one_line("specbook simulate"):
             request = SimulationRequest(
@@ -161,18 +172,22 @@ def simulate_command(
                 evidence=DraftEvidence(
                     profiles=tuple(load_profile(name) for name in acceptance or ()),
                     conditional_acceptance=conditional_acceptance,
-                    draft_length=draft_length,
+                    draft_length=lengths[-1] if lengths else None,
                     schedule=None if schedule is None else schedule_of(schedule),
                     assume=assume.value,
                 ),
                 slo=slo_of(slo_ttft, slo_tpot, slo_e2e, slo_percentile),
                 compare=compare,
                 stream=stream,
-                seed=seed,
+                seed=seeds[0],
+                jobs=jobs,
+                cluster=cluster,
             )
+        if len(lengths) > 1 or len(seeds) > 1:
+            _finish(simulate_runs(request, lengths, seeds, folder), folder, compare, json)
+            return
         report = simulate(request, folder)
-    for reason, count in report.skipped.items():
-        note(f"warning: {counted(count, 'row')} of the trace {'was' if count == 1 else 'were'} skipped: {reason}")
+    _tell_skipped(report.skipped)
     unstable = serving_terminal.instability(report.summary, report.setup.config)
     if unstable is not None:
         note(f"warning: {unstable}")
@@ -186,3 +201,27 @@ def simulate_command(
         say(f"wrote {folder}")
     if report.verdict is not None and not report.verdict.stays:
         raise typer.Exit(1)
+
+
+def _finish(report: RunsReport, folder: Path, compare: bool, json: bool) -> None:
+    """Tell of many runs as of one: the exit code is 1 if no drafts stay at every seed where they are judged."""
+    from specbook.display.serving_runs_terminal import show_runs
+    from specbook.display.tables import say
+
+    _tell_skipped(report.skipped)
+    if json:
+        emit(report.document.model_dump(mode="json", by_alias=True))
+    else:
+        show_runs(report.document, report.configurations)
+        for text in report.document.notes[1:]:
+            note(f"note: {text}")
+        say(f"wrote {folder}")
+    if compare and not report.drafting_stays:
+        raise typer.Exit(1)
+
+
+def _tell_skipped(skipped: Mapping[str, int]) -> None:
+    from specbook.hardware.readers.rows import counted
+
+    for reason, count in skipped.items():
+        note(f"warning: {counted(count, 'row')} of the trace {'was' if count == 1 else 'were'} skipped: {reason}")

@@ -27,6 +27,7 @@ from specbook.commands.projection import (
     TreeNodesOption,
     funnel_config,
 )
+from specbook.commands.scale_options import ClusterOption, JobsOption, shared_work
 from specbook.display import tables
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def sweep_command(
     steps: StepsOption = None,
     tree_nodes: TreeNodesOption = TREE_NODES_TEXT,
     tensor_parallel: DevicesOption = 1,
+    jobs: JobsOption = 1,
+    cluster: ClusterOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Evaluate every combination; keep fronts by context, where drafting pays, and three configurations by role."""
@@ -91,8 +94,8 @@ def sweep_command(
         for weight_format in precision.split(",")
     ]
     everything = sweep_config(configs)
-    with working("sweeping", everything.n_configurations) as advance:
-        result = sweep(everything, advance)
+    with shared_work(jobs, cluster) as executor, working("sweeping", everything.n_configurations) as advance:
+        result = sweep(everything, advance, executor)
     write_sweep(configs, result, out)
     if json:
         emit({**sweep_summary(configs, result), "out": str(out)})

@@ -13,6 +13,7 @@ MIME = "application/vnd.vegalite.v5+json"
 # Okabe and Ito's palette without its yellow: told apart by colour-blind readers, on white and on dark grey.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
 ACCENT = "#D55E00"
+_VEGA_LITE_VERSION = "6.4"
 QUIET = "#8a8f98"
 
 _CONFIG: dict[str, Any] = {
@@ -75,4 +76,15 @@ def to_svg(spec: dict[str, Any], width: int = 640) -> str:
     import vl_convert
 
     sized = spec | {"width": width, "autosize": {"type": "fit", "contains": "padding"}}
-    return str(vl_convert.vegalite_to_svg(sized, vl_version="6.4"))
+    return str(vl_convert.vegalite_to_svg(sized, vl_version=_VEGA_LITE_VERSION))
+
+
+def vega_script() -> str:
+    """What draws charts in a browser, as one script that needs nothing else: ``vega`` and ``vegaEmbed`` of the window.
+
+    Not a module, which would fail on a ``file://`` address.
+    """
+    import vl_convert
+
+    code = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;window.vega=vega;", vl_version=_VEGA_LITE_VERSION)
+    return "(()=>{" + code + "})();\n"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from specbook.display.tables import fitting_table, open_console, say
 from specbook.hardware.readers.rows import counted
+from specbook.serving.draft_policy import policy_in_words
 from specbook.serving.gate import GateVerdict, tail
 from specbook.serving.percentiles import LatencySummary
 from specbook.serving.serving_config import ServingConfig
@@ -59,10 +60,11 @@ def show_serving(
         if unstable is not None:
             say(unstable)
         return
-    _show_comparison(_name(setup), summary, baseline, slo)
+    name = policy_in_words(setup.config.policy)
+    _show_comparison(name, summary, baseline, slo)
     if not baseline.stable:
         say("no speculation is itself unstable under this load: tails were not compared with it")
-    say(_judgement(_name(setup), verdict, unstable))
+    say(_judgement(name, verdict, unstable))
 
 
 def instability(summary: ServingSummary, config: ServingConfig) -> str | None:
@@ -84,16 +86,7 @@ def _judgement(name: str, verdict: GateVerdict, unstable: str | None) -> str:
 def _title(setup: ServingSetup) -> str:
     config = setup.config
     engines = f"{config.n_replicas} × " if config.n_replicas > 1 else ""
-    return f"{engines}{config.scheduler}, {config.iteration_time.kind} step times, {_name(setup)}"
-
-
-def _name(setup: ServingSetup) -> str:
-    laws = setup.config.policy.laws
-    if not any(law.n_nodes for law in laws):
-        return "no speculation"
-    lengths = " or ".join(str(law.draft_length) for law in laws)
-    trees = [str(law.n_nodes) for law in laws if law.n_nodes != law.draft_length]
-    return f"K = {lengths}" + (f", {' or '.join(trees)} nodes" if trees else "")
+    return f"{engines}{config.scheduler}, {config.iteration_time.kind} step times, {policy_in_words(config.policy)}"
 
 
 def _show_latencies(title: str, summary: ServingSummary) -> None:

@@ -17,11 +17,10 @@ from typing import Any
 from docutils import nodes
 
 from specbook import __version__
-from specbook.display.charts import MIME
+from specbook.display.charts import MIME, vega_script
 
 _ASSETS = Path(__file__).parent / "assets"
 _MATHJAX = re.compile(r"static/mathjax/(tex-mml-chtml\.js|output/chtml/fonts/.+)$")
-_VEGA_LITE_VERSION = "6.4"
 
 
 def chart_node(spec: dict[str, Any]) -> nodes.raw:
@@ -57,16 +56,11 @@ class ChartMime:
 
 
 def _write_assets(app: Any) -> None:
-    import vl_convert
-
     static = Path(app.outdir) / "_static"
     static.mkdir(parents=True, exist_ok=True)
     bundle = static / "vega-bundle.js"
     if not bundle.exists():
-        code = vl_convert.javascript_bundle(
-            "window.vegaEmbed=vegaEmbed;window.vega=vega;", vl_version=_VEGA_LITE_VERSION
-        )
-        bundle.write_text("(()=>{" + code + "})();\n", encoding="utf-8")  # a module script would fail on file://
+        bundle.write_text(vega_script(), encoding="utf-8")
     for asset in _ASSETS.iterdir():
         shutil.copyfile(asset, static / asset.name)
     _copy_mathjax(static)

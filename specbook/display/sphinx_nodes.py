@@ -35,6 +35,11 @@ def paragraph(text: str) -> nodes.paragraph:
     return nodes.paragraph("", printable(text))
 
 
+def section(title: str, content: Iterable[nodes.Node]) -> nodes.section:
+    """Content under a heading that can be linked to."""
+    return nodes.section("", nodes.title("", printable(title)), *content, ids=[nodes.make_id(title)])
+
+
 def bullets(lines: Iterable[str]) -> nodes.bullet_list:
     """A list of lines."""
     return nodes.bullet_list("", *(nodes.list_item("", paragraph(line)) for line in lines))

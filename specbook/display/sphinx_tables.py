@@ -20,23 +20,36 @@ from specbook import __version__
 from specbook.acceptance.library import published_sources
 from specbook.acceptance.profile import AcceptanceProfile
 from specbook.checks import BadInput, printable
+from specbook.deploy.deployment_file import DeploymentFile
+from specbook.display.funnel_page import funnel_page
 from specbook.display.roofline_charts import device_batch_chart
 from specbook.display.sphinx_charts import chart_node
 from specbook.display.sphinx_evidence import library_table, published_figures, readers_table
 from specbook.display.sphinx_hardware import by_ridge_point, hardware_table
-from specbook.display.sphinx_nodes import Cell, bullets, folded, link, paragraph, table
+from specbook.display.sphinx_nodes import Cell, bullets, folded, link, paragraph, section, table
+from specbook.display.sphinx_receipt import receipt_shown
 from specbook.files import schema_name, to_json
 from specbook.hardware.profile import HardwareProfile
 from specbook.hardware.step_times import StepTimeTable
 from specbook.roofline.model_spec import PRECISIONS, model, model_entry, model_names
 from specbook.roofline.space import design_space, n_configurations
+from specbook.serving.runs_file import ServingRunsFile
 from specbook.serving.summary_file import ServingSummaryFile
+from specbook.stage_folder import StageManifest
+from specbook.stages.run import SUMMARY, read_run
+from specbook.witness.config_file import WitnessConfigFile
+from specbook.witness.receipt import Receipt
 
 SCHEMAS: dict[str, type[BaseModel]] = {
     "acceptance": AcceptanceProfile,
     "hardware": HardwareProfile,
     "step-times": StepTimeTable,
     "serving": ServingSummaryFile,
+    "stage": StageManifest,
+    "witness-config": WitnessConfigFile,
+    "receipt": Receipt,
+    "serving-runs": ServingRunsFile,
+    "deployment": DeploymentFile,
 }
 
 
@@ -94,9 +107,19 @@ def _kind(entry: dict[str, Any]) -> str:
     return f"{kind} of {_kind(inner)}" if isinstance(inner, dict) else kind
 
 
+def here_page(folder: Path) -> list[nodes.Element]:
+    """What the short funnel of ``make book`` found on the machine that built the book; how to run it, if it has not."""
+    if not (folder / SUMMARY).is_file():
+        text = (
+            "The short funnel has not been run here: make book runs it, within 90 seconds, and builds this page anew."
+        )
+        return [nodes.note("", paragraph(text))]
+    return funnel_page(read_run(folder))
+
+
 def results_page(folder: Path) -> list[nodes.Element]:
     """What the funnel found, from ``results/``: sections for the chart, the best drafts, the boundaries, the notes."""
-    path = folder / "summary.json"
+    path = folder / SUMMARY
     if not path.is_file():
         return [nodes.note("", paragraph("The funnel has not been run here yet: make book runs it."))]
     summary = json.loads(path.read_text(encoding="utf-8"))
@@ -113,12 +136,8 @@ def results_page(folder: Path) -> list[nodes.Element]:
         paragraph(intro),
         _gates(summary["gates"]),
         *answers,
-        _section("What these figures assume", [bullets(summary["notes"])]),
+        section("What these figures assume", [bullets(summary["notes"])]),
     ]
-
-
-def _section(title: str, content: list[nodes.Element]) -> nodes.section:
-    return nodes.section("", nodes.title("", printable(title)), *content, ids=[nodes.make_id(title)])
 
 
 _RANGES = (
@@ -141,9 +160,9 @@ def _answers(summary: dict[str, Any]) -> list[nodes.Element]:
     first, *others = [_chart(best, domain, shown) for domain in domains]
     rest = folded("The other domains", nodes.container("", *others)) if others else []
     return [
-        _section(f"Best draft length by device and batch, {shown:,} tokens of context", [first, *rest]),
-        _section(f"By domain: batch {batch}, {shown:,} tokens of context", [_best(best, domains, batch, shown)]),
-        _section("Batches at which drafting pays, by context", [paragraph(_RANGES), _boundaries(rows, contexts)]),
+        section(f"Best draft length by device and batch, {shown:,} tokens of context", [first, *rest]),
+        section(f"By domain: batch {batch}, {shown:,} tokens of context", [_best(best, domains, batch, shown)]),
+        section("Batches at which drafting pays, by context", [paragraph(_RANGES), _boundaries(rows, contexts)]),
     ]
 
 
@@ -212,9 +231,10 @@ def paying_range(row: dict[str, Any]) -> str:
 
 
 class SpecbookDirective(SphinxDirective):
-    """``{specbook}`` with hardware, models, library, readers, space, results, or schema- and a name of SCHEMAS.
+    """``{specbook}`` with hardware, models, library, readers, space, results, here, or schema- and a name of SCHEMAS.
 
-    ``{specbook} published KEY..`` shows the published figures of the sources with these keys of the bibliography.
+    ``{specbook} published KEY..`` shows the published figures of the sources with these keys of the bibliography;
+    ``{specbook} receipt NAME`` a stored receipt.
     """
 
     required_arguments = 1
@@ -228,19 +248,27 @@ class SpecbookDirective(SphinxDirective):
             "library": library_table,
             "readers": readers_table,
             "published": lambda: published_figures(self.arguments[1:] or list(published_sources())),
+            "receipt": lambda: receipt_shown(" ".join(self.arguments[1:])),
             "space": space_table,
-            "results": lambda: results_page(Path(self.env.app.srcdir) / "results"),
+            "results": lambda: results_page(self._results),
+            "here": lambda: here_page(self._results / "here"),
             **{f"schema-{name}": partial(schema_table, name) for name in SCHEMAS},
         }
         name = self.arguments[0]
         if name not in parts:
             raise self.error(f"unknown part {name!r}; one of {', '.join(parts)}")
-        if name == "results":
-            self.env.note_dependency(str(Path(self.env.app.srcdir) / "results" / "summary.json"))
+        made_from = {"results": self._results, "here": self._results / "here"}
+        if name in made_from:
+            self.env.note_dependency(str(made_from[name] / SUMMARY))
         try:
             return list(parts[name]())
         except BadInput as error:
             raise self.error(str(error)) from None
+
+    @property
+    def _results(self) -> Path:
+        """Where the Makefile has the funnels write."""
+        return Path(self.env.app.srcdir) / "results"
 
 
 def _write_schemas(app: Any) -> None:

@@ -263,15 +263,6 @@ def paying_batches(row: Mapping[str, Any]) -> str:
     return f"drafting pays from batch {first:,} to {upto}{gaps}{fits}"
 
 
-def show_gates(result: FunnelResult) -> None:
-    """How many configurations entered and left each stage, and why."""
-    table = plain_table("stage", ">entered", ">left", "dropped", title="funnel")
-    for gate in result.gates:
-        reasons = "; ".join(f"{count:,} {reason}" for reason, count in gate.dropped.items() if count)
-        table.add_row(gate.stage, f"{gate.entered:,}", f"{gate.left:,}", safe_text(reasons or "–"))
-    open_console().print(table)
-
-
 def show_notes(result: FunnelResult) -> None:
     """What the figures assume, a line each."""
     for note in result.notes:

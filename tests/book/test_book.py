@@ -75,7 +75,17 @@ def test_notation_gives_each_symbol_once() -> None:
 
 def test_schemas_are_published_and_describe_what_is_written() -> None:
     static = ROOT / "_build" / "html" / "_static"
-    for name in ("acceptance", "hardware", "step-times", "serving"):
+    for name in (
+        "acceptance",
+        "hardware",
+        "step-times",
+        "serving",
+        "serving-runs",
+        "stage",
+        "witness-config",
+        "receipt",
+        "deployment",
+    ):
         schema = json.loads((static / f"specbook-{name}-1.schema.json").read_text(encoding="utf-8"))
         assert schema["properties"]["schema"]["const"] == f"specbook-{name}/1"
 

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
+
+from tests.shown_commands import console_commands
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCKS = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
 
 
-def _commands(block: str) -> list[tuple[list[str], list[str]]]:
-    """Commands of a block, each with the output shown under it."""
-    joined = block.replace("\\\n", " ")
-    found: list[tuple[list[str], list[str]]] = []
-    for line in joined.splitlines():
-        if line.startswith("$ "):
-            found.append((shlex.split(line.removeprefix("$ "), comments=True), []))
-        elif found:
-            found[-1][1].append(line)
-    return found
-
-
-SHOWN = [block for block in BLOCKS if any(shown for _, shown in _commands(block))]
+SHOWN = [block for block in BLOCKS if any(each.shown for each in console_commands(block))]
 
 
 def test_readme_shows_the_output_of_two_examples() -> None:
@@ -35,7 +24,8 @@ def test_readme_shows_the_output_of_two_examples() -> None:
 def test_readme_example_prints_what_is_shown(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: str) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)
-    for words, shown in _commands(block):
+    for each in console_commands(block):
+        words, shown = each.words, each.shown
         arguments = [str(ROOT / word) if word.startswith("specbook/") else word for word in words[1:]]
         outcome = cli(*arguments)
         assert outcome.code == 0

@@ -439,42 +439,6 @@ def test_project_unwritable_out_is_one_line(cli, out: Path):
     _unchanged(out)
 
 
-def test_funnel_writes_its_folder_and_repeats_itself(cli, out: Path):
-    arguments = ("funnel", "--acceptance", "model-optimizer-2247", *PAIR, "--batch", "1,8", "--context", "512")
-    for name in ("a", "b"):
-        outcome = cli(*arguments, "--out", out / name, "--json")
-        assert (outcome.code, outcome.err) == (0, "")
-        document = json.loads(outcome.out)
-        assert document.pop("out") == str(out / name)
-        assert document == json.loads((out / name / "summary.json").read_text())
-        assert document["config"]["hardware"] == catalogue_names()
-    for path in (out / "a").iterdir():
-        assert path.read_bytes() == (out / "b" / path.name).read_bytes()
-
-
-def test_funnel_prints_its_gates(cli, out: Path):
-    outcome = cli("funnel", "--acceptance", "model-optimizer-2247", *PAIR, "--hardware", "l4", "--out", out / "a")
-    assert (outcome.code, outcome.err) == (0, "")
-    assert "roofline" in outcome.out
-    assert f"wrote {out / 'a'}" in outcome.out
-
-
-def test_funnel_same_device_twice_counts_once_or_is_refused(cli, out: Path):
-    twice = ("--hardware", "l4", "--hardware", "l4")
-    outcome = cli("funnel", "--acceptance", "model-optimizer-2247", *PAIR, *twice, "--out", out / "a")
-    if outcome.code == 0:
-        table = pl.read_parquet(out / "a" / "ranking.parquet")
-        assert table.select("hardware", "draft_length", "batch", "context").n_unique() == table.height
-    else:
-        _one_line(outcome, "l4")
-
-
-def test_funnel_bad_input_writes_no_folder(cli, out: Path):
-    outcome = cli("funnel", "--acceptance", "model-optimizer-2247", *PAIR, "--hardware", "h9", "--out", out / "a")
-    _one_line(outcome, "hardware = 'h9'")
-    _unchanged(out)
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

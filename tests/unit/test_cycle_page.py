@@ -12,7 +12,7 @@ from specbook.acceptance.draft_models import FixedAcceptance
 from specbook.acceptance.yields import expected_tokens_per_round
 from specbook.display.cycle_page import MAX_DRAFT_LENGTH, cycle_page
 from specbook.roofline.speedup import best_draft_length
-from tests.unit.test_page_formula import _texts, _vega_values
+from tests.unit.test_page_formula import _texts, vega_values
 
 LENGTHS = np.arange(MAX_DRAFT_LENGTH + 1)
 
@@ -27,13 +27,13 @@ def _speedups(acceptance: float, cost_ratio: float) -> np.ndarray:
 def test_page_equals_numpy(acceptance: float, cost_ratio: float) -> None:
     spec = cycle_page(acceptance, cost_ratio).to_dict()
     expected = _speedups(acceptance, cost_ratio)
-    np.testing.assert_allclose(_vega_values(spec, "speedup", "K"), expected, rtol=1e-12)
-    assert set(_vega_values(spec, "best_draft_length", "K")) == {int(best_draft_length(expected, LENGTHS))}
+    np.testing.assert_allclose(vega_values(spec, "speedup", "K"), expected, rtol=1e-12)
+    assert set(vega_values(spec, "best_draft_length", "K")) == {int(best_draft_length(expected, LENGTHS))}
 
 
 @pytest.mark.parametrize("acceptance", [0.0, 0.5, 0.83, 1.0])
 def test_page_break_even_is_that_of_the_audit(acceptance: float) -> None:
-    values = _vega_values(cycle_page(acceptance).to_dict(), "break_even", "K")[1:]
+    values = vega_values(cycle_page(acceptance).to_dict(), "break_even", "K")[1:]
     expected = [break_even_cost_ratio([acceptance] * k) for k in LENGTHS[1:]]
     np.testing.assert_allclose(values, expected, rtol=1e-12)
 
@@ -42,7 +42,7 @@ def test_page_break_even_is_that_of_the_audit(acceptance: float) -> None:
 def test_page_is_the_simulator_without_the_cut(draft_length: int) -> None:
     model = FixedAcceptance(acceptance=0.9)
     config = CycleConfig(draft_model=model, draft_length=draft_length, draft_s=5e-5, n_sequences=1)
-    value = _vega_values(cycle_page(0.9, config.cost_ratio).to_dict(), "speedup", "K")[draft_length]
+    value = vega_values(cycle_page(0.9, config.cost_ratio).to_dict(), "speedup", "K")[draft_length]
     assert value == pytest.approx(simulate_cycles(config).untruncated_speedup, rel=1e-12)
 
 

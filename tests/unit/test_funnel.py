@@ -12,9 +12,10 @@ import pytest
 from specbook.acceptance.library import library_profile
 from specbook.acceptance.profile import profile_from_accepted, profile_from_counts
 from specbook.checks import BadInput
-from specbook.funnel import example_funnel, run_funnel, summary, write_funnel
+from specbook.funnel import example_funnel, run_funnel, summary, write_ranking
 from specbook.funnel_config import FunnelConfig
 from specbook.hardware.profile import catalogue_device, load_hardware
+from specbook.measuring.traces import book_profile
 from specbook.roofline.model_spec import model
 
 VARIED = FunnelConfig(
@@ -33,7 +34,7 @@ VARIED = FunnelConfig(
 
 
 def test_run_funnel_gates_account_for_every_configuration():
-    for gate in run_funnel(VARIED).gates:
+    for gate in run_funnel(VARIED).gates.values():
         assert gate.entered == gate.left + sum(gate.dropped.values())
 
 
@@ -47,7 +48,7 @@ def test_run_funnel_ranking_holds_every_domain():
 def test_run_funnel_viable_rows_are_those_that_leave_the_roofline():
     result = run_funnel(VARIED)
     viable = result.ranking.filter(pl.col("viable") & (pl.col("draft_length") > 0))
-    assert result.gates[-1].left == viable.height
+    assert result.gates["roofline"].left == viable.height
 
 
 def test_run_funnel_notes_name_every_assumption():
@@ -76,7 +77,7 @@ def test_run_funnel_two_lengths_of_one_drafter_share_a_cell():
     config = replace(example_funnel(), profiles=tuple(map(library_profile, names)))
     result = run_funnel(config)
     assert result.ranking["draft_length"].unique().sort().to_list() == [0, 1, 8]
-    assert result.gates[0].entered == 2
+    assert result.gates["acceptance"].entered == 2
 
 
 def test_run_funnel_unusable_profile_is_refused():
@@ -106,26 +107,18 @@ def test_summary_holds_inputs_gates_notes_and_answers():
     assert json.loads(json.dumps(document, allow_nan=False)) == document
 
 
-def test_write_funnel_writes_three_files_and_nothing_else(tmp_path):
+def test_write_ranking_again_gives_the_same_bytes_and_the_same_table(tmp_path):
     result = run_funnel(VARIED)
-    write_funnel(result, tmp_path / "new" / "results")
-    names = sorted(path.name for path in (tmp_path / "new" / "results").iterdir())
-    assert names == ["break_even.parquet", "ranking.parquet", "summary.json"]
-    assert pl.read_parquet(tmp_path / "new" / "results" / "ranking.parquet").equals(result.ranking)
-    assert pl.read_parquet(tmp_path / "new" / "results" / "break_even.parquet").equals(result.break_even)
-
-
-def test_write_funnel_again_gives_the_same_bytes(tmp_path):
     for folder in ("a", "b"):
-        write_funnel(run_funnel(VARIED), tmp_path / folder)
-    for name in ("ranking.parquet", "break_even.parquet", "summary.json"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+        write_ranking(run_funnel(VARIED), tmp_path / folder / "ranking.parquet")
+    assert (tmp_path / "a" / "ranking.parquet").read_bytes() == (tmp_path / "b" / "ranking.parquet").read_bytes()
+    assert pl.read_parquet(tmp_path / "a" / "ranking.parquet").equals(result.ranking)
 
 
-def test_write_funnel_below_a_file_is_refused(tmp_path):
+def test_write_ranking_below_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(BadInput, match="cannot be written"):
-        write_funnel(run_funnel(example_funnel()), tmp_path / "file")
+        write_ranking(run_funnel(example_funnel()), tmp_path / "file" / "ranking.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -165,8 +158,15 @@ def test_a_draft_model_is_for_its_own_evidence_where_there_is_some():
     assert any("(eagle)" in note for note in run_funnel(alone).notes)
 
 
-def test_write_funnel_parquet_names_its_schema_and_sources(tmp_path):
-    write_funnel(run_funnel(example_funnel()), tmp_path)
+def test_write_ranking_names_its_schema_and_sources(tmp_path):
+    write_ranking(run_funnel(example_funnel()), tmp_path / "ranking.parquet")
     metadata = pl.read_parquet_metadata(tmp_path / "ranking.parquet")
     assert metadata["specbook.schema"] == "specbook-projection/1"
     assert json.loads(metadata["specbook.evidence"])[0]["domain"] == "code"
+
+
+def test_notes_take_the_native_engines_models_for_what_they_are():
+    profile = book_profile("small", "chain 4", "code", 0.0)
+    pair = {"target": model("specbook-target-r8"), "draft": model("specbook-draft"), "profiles": (profile,)}
+    assert "acceptance was measured" not in _notes(**pair)
+    assert "acceptance was measured on" in _notes(**pair | {"target": model("Llama-3.1-8B")})

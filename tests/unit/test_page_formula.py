@@ -34,7 +34,7 @@ def _texts(node: Any, found: list[str]) -> list[str]:
     return found
 
 
-def _vega_values(spec: dict[str, Any], field: str, x: str) -> list[float]:
+def vega_values(spec: dict[str, Any], field: str, x: str) -> list[float]:
     """Print a field of every row as a text mark with all its digits, and read the drawing."""
     text = {"field": field, "type": "quantitative", "format": ".17g"}
     layer = {"mark": "text", "encoding": {"x": {"field": x, "type": "quantitative"}, "text": text}}
@@ -128,9 +128,9 @@ def test_page_with_its_controls_equals_numpy(method: str, step_time: str) -> Non
     start = {"batch": 37, "context": 4096, "hardware": "mi300x", "evidence": "rag", "precision": "fp8"}
     explorer = Explorer(config, **start, method=method, step_time=step_time)
     lengths = np.arange(MAX_DRAFT_LENGTH + 1)
-    values = _vega_values(explorer.spec(), "speedup", "K")
+    values = vega_values(explorer.spec(), "speedup", "K")
     np.testing.assert_allclose(values, explorer.result(lengths).speedup, rtol=1e-12)
-    needed = _vega_values(explorer.spec(), "needed_bytes", "K")
+    needed = vega_values(explorer.spec(), "needed_bytes", "K")
     np.testing.assert_allclose(needed, explorer.memory_bytes(lengths), rtol=1e-12)
 
 
@@ -139,9 +139,9 @@ def test_positions_page_equals_numpy(length: int) -> None:
     profile = library_profile("vllm-48892-mtp-k8")
     spec = positions_page({"a": profile, "b": profile_from_counts({1: [1, 1]})}, length).to_dict()
     for name, formula in (("tokens", tokens_for_draft_length), ("rate", draft_acceptance_rate)):
-        values = _vega_values(spec, name, "position")
+        values = vega_values(spec, name, "position")
         np.testing.assert_allclose(values, formula(length, profile.marginal_acceptance), rtol=1e-12)
-    np.testing.assert_allclose(_vega_values(spec, "marginal", "position"), profile.marginal_acceptance, rtol=1e-12)
+    np.testing.assert_allclose(vega_values(spec, "marginal", "position"), profile.marginal_acceptance, rtol=1e-12)
 
 
 def test_positions_page_refuses_evidence_without_positions() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,16 +11,24 @@ import pytest
 from docutils import nodes
 
 from specbook.acceptance.profile import profile_from_counts
-from specbook.display.sphinx_tables import paying_range, results_page
-from specbook.funnel import example_funnel, run_funnel, write_funnel
+from specbook.display.funnel_report import report_page
+from specbook.display.sphinx_tables import here_page, paying_range, results_page
+from specbook.files import to_json, write_text
+from specbook.funnel import example_funnel, run_funnel, summary
 from specbook.funnel_config import FunnelConfig
 from specbook.hardware.profile import catalogue_device
+from specbook.stages.example import example_plan
+from specbook.stages.run import run_plan
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 
 
+def _write(config: FunnelConfig, folder: Path) -> None:
+    write_text(folder / "summary.json", to_json(summary(run_funnel(config))))
+
+
 def _page(config: FunnelConfig, folder: Path) -> str:
-    write_funnel(run_funnel(config), folder)
+    _write(config, folder)
     return "\n".join(node.astext() for node in results_page(folder))
 
 
@@ -51,11 +60,44 @@ def test_results_page_where_nothing_fits_says_so(tmp_path):
 
 
 def test_results_page_escapes_names_out_of_files(tmp_path):
-    write_funnel(run_funnel(_evidence(domain=HOSTILE)), tmp_path)
+    _write(_evidence(domain=HOSTILE), tmp_path)
     raw = [node for part in results_page(tmp_path) for node in part.findall(nodes.raw)]
     assert raw
     assert not any("<script>alert" in node.astext() for node in raw)
     assert "\u202e" not in "\n".join(node.astext() for node in results_page(tmp_path))
+
+
+def test_here_page_says_how_to_make_it_where_it_was_not_run(tmp_path):
+    (note,) = here_page(tmp_path)
+    assert "make book runs it" in note.astext()
+
+
+def test_here_page_shows_every_gate_and_what_cannot_be_witnessed(tmp_path):
+    run = run_plan(example_plan(), tmp_path)
+    parts = here_page(tmp_path)
+    text = "\n".join(node.astext() for node in parts)
+    for name, gate in run.gates.items():
+        assert name.replace("-", " ", 1) in text
+        assert all(reason in text for reason in gate.dropped)
+    assert "not witnessed" in text
+    assert [part.next_node(nodes.title).astext() for part in parts if isinstance(part, nodes.section)] == [
+        "What each gate let through",
+        "Under the load",
+        "Where drafting pays",
+        "What the clock said",
+        "What these figures assume",
+    ]
+
+
+def test_report_escapes_names_out_of_files_and_asks_nobody_for_anything(tmp_path):
+    plan = replace(example_plan(), choices=replace(example_plan().choices, profiles=_evidence(domain=HOSTILE).profiles))
+    page = report_page(run_plan(plan, tmp_path))
+    body = page.partition("<body>")[2].partition("<script>(()")[0]
+    assert "<script>alert" not in page
+    assert "\u202e" not in page
+    assert "&lt;script&gt;alert(1)" in body
+    assert not re.search(r"<(?:link|img|iframe)\b|\bsrc=|@import|url\(", page.partition("<script>(()")[0])
+    assert page.count("</script>") == page.count("<script")
 
 
 @pytest.mark.parametrize(
@@ -74,5 +116,5 @@ def test_paying_range_in_words(changes: dict[str, int | None], text: str):
 
 
 def test_summary_is_strict_json(tmp_path):
-    write_funnel(run_funnel(_evidence()), tmp_path)
+    _write(_evidence(), tmp_path)
     json.loads((tmp_path / "summary.json").read_text(), parse_constant=pytest.fail)

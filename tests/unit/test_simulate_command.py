@@ -322,7 +322,7 @@ BAD: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     "watermark below 0": (("--rate", 1, "--watermark-blocks", "-1"), ("--watermark-blocks",)),
     "longest draft": (
         ("--rate", 1, *DRAFTED[:2], "--draft-length", 65),
-        ("--draft-length", "equal to 64; see specbook simulate --help"),
+        ("--draft-length = '65'", "whole numbers from 0 to 64"),
     ),
     "no room to wait": (("--rate", 1, "--max-waiting", 0), ("--max-waiting",)),
     "too long for a batch": (

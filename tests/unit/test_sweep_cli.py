@@ -140,7 +140,7 @@ def test_measured_passes_are_projected_where_they_were_measured(cli, tmp_path: P
     outcome = cli(command, *EVIDENCE, "--assume", "truncation", *MEASURED, *places, "--out", out)
     assert outcome.code == 0
     table = pl.read_parquet(
-        out if command == "project" else out / f"{'front' if command == 'sweep' else 'ranking'}.parquet"
+        {"project": out, "sweep": out / "front.parquet", "funnel": out / "3-roofline" / "ranking.parquet"}[command]
     )
     assert table["step_time_source"].unique().to_list() == ["measured passes"]
     assert table.height > 1

@@ -11,7 +11,7 @@ from specbook.engine.draft import Draft
 from specbook.engine.verification import verify
 from specbook.parity.faults import planted
 from specbook.parity.two_tokens import RULES, accepting_all, by_the_rule, without_residual
-from tests.unit.test_page_formula import _texts, _vega_values
+from tests.unit.test_page_formula import _texts, vega_values
 
 PLACES = [(0.7, 0.4), (0.4, 0.7), (0.5, 0.5), (0.99, 0.01), (0.01, 0.99)]
 
@@ -40,7 +40,7 @@ def test_formulas_are_what_the_engine_does(p: float, q: float) -> None:
 
 @pytest.mark.parametrize(("p", "q"), PLACES)
 def test_page_equals_numpy(p: float, q: float) -> None:
-    values = _vega_values(two_tokens_page(p, q).to_dict(), "law", "index")
+    values = vega_values(two_tokens_page(p, q).to_dict(), "law", "index")
     np.testing.assert_allclose(values, [float(rule(p, q)) for rule in RULES.values()], rtol=1e-12)
 
 
