@@ -1,7 +1,7 @@
 """Make the stored receipts of this machine again: ``python -m specbook.witness.record_receipts NAME``.
 
 Two runs of the same three configurations: one alone, which has to pass, and one beside two busy processes. Both take
-their forecast from the stored probe of that name, or another hardware profile of this machine; it has to be this one.
+their forecast from the hardware profile of that name, which lies beside the receipts; it has to be of this machine.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _CONFIGURATIONS = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run both, and store them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", help="the machine, as its stored probe is called")
-    parser.add_argument("--hardware", help="a hardware profile of this machine; by default the stored probe")
+    parser.add_argument("name", help="what the machine is called")
+    parser.add_argument("--hardware", help="a hardware profile of this machine; by default the one beside the receipts")
     options = parser.parse_args(arguments)
-    hardware = load_hardware(options.hardware or options.name)
+    hardware = load_hardware(options.hardware or str(FOLDER / "hardware" / f"{options.name}.json"))
     check_same_machine(hardware)
     for suffix, n_busy in (("", 0), ("-busy", _N_BUSY)):
         with busy_neighbours(n_busy):
