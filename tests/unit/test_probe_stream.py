@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from specbook.hardware.probe.backend import ARRAYS_MOVED, STREAM_KERNELS
+from specbook.hardware.probe import numpy_stream
+from specbook.hardware.probe.backend import ARRAYS_MOVED, STREAM_KERNELS, Work
 from specbook.hardware.probe.numpy_stream import stream_arrays, stream_kernels
 
 # Shorter and longer than one small product (8,192 columns of each half) and one block (65,536 values), and no multiple.
@@ -36,6 +37,31 @@ def test_stream_kernels_compute_what_they_are_called(n: int, n_threads: int, one
         assert np.array_equal(arrays[2], expected), name
     assert kernels["read"]() == np.dot(x, x)
     assert np.array_equal(arrays[:2], [x, y])
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_of_two_ways_the_faster_one_is_taken(monkeypatch: pytest.MonkeyPatch, slow: int):
+    now, done = [0.0], []
+
+    def way(number: int) -> Work:
+        def work() -> None:
+            now[0] += 2.0 if number == slow else 1.0
+            done.append(number)
+
+        return work
+
+    monkeypatch.setattr(numpy_stream, "perf_counter", lambda: now[0])
+    numpy_stream._faster(way(0), way(1))()
+    assert done[-1] == 1 - slow
+
+
+@pytest.mark.parametrize("has_kernel", [True, False])
+def test_both_ways_are_tried_where_there_are_two(monkeypatch: pytest.MonkeyPatch, has_kernel: bool):
+    tried: list[int] = []
+    monkeypatch.setattr(numpy_stream, "has_small_product_kernel", lambda: has_kernel)
+    monkeypatch.setattr(numpy_stream, "_faster", lambda *works: tried.append(len(works)) or works[0])
+    stream_kernels(stream_arrays(2**21))
+    assert tried == ([2, 2] if has_kernel else [])
 
 
 def test_stream_kernels_can_be_repeated_without_growing():
