@@ -231,6 +231,11 @@ def read_manifest(folder: Path) -> StageManifest:
     if manifest.specbook_version != __version__:
         problem = f"was made by specbook {manifest.specbook_version}, and this is {__version__}"
         raise BadInput(problem, file=str(folder), remedy="choose another --out, or delete the folder")
+    try:
+        _ = manifest.gate
+    except ValueError as error:
+        remedy = f"delete {folder} to run the stage again"
+        raise BadInput(str(error), file=str(folder / _MANIFEST), field="dropped", remedy=remedy) from None
     for name, expected in manifest.files.items():
         path = folder / name
         if not path.is_file() or sha256_of(path) != expected:

@@ -91,7 +91,7 @@ def funnel_command(
     batch: BatchOption = "1,2,4,8,16,32,64",
     context: ContextOption = "512,2048,8192,32768",
     precision: Annotated[
-        str | None, typer.Option("--precision", help="Weight format; bf16, or fp32 with --measure.")
+        str | None, typer.Option("--precision", help="Weight format; bf16, or fp32 for models of the native engine.")
     ] = None,
     draft_precision: Annotated[
         str | None, typer.Option("--draft-precision", help="Weight format of the drafter; the same.")

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 NATIVE_TARGET, NATIVE_DRAFT = "specbook-target-r8", "specbook-draft"
 MEASURED_DOMAINS, MEASURED_LENGTHS = "code,mathematics,chat,summarisation", "1,2,3,4,5,6,8"
-# Weight formats, where none is named: of other people's models, and of the native engine's.
-_WIDE, _NATIVE = "bf16", "fp32"
+# Weight format of other people's models, where none is named.
+_WIDE = "bf16"
+# What the witness computes with, where --backend names no arithmetic of the native engine.
+_ARITHMETIC = "fast"
 # Drafters of the native engine that are a model of their own.
 _SMALL_MODELS = ("small", "tree")
 _LONGEST_DRAFT = 32
@@ -72,18 +74,19 @@ def plan_of(request: FunnelRequest) -> FunnelPlan:
     BadInput
         If options contradict each other, something is missing, or the evidence cannot be used.
     """
+    from specbook.roofline.model_spec import model
     from specbook.serving_setup import EngineLimits
-    from specbook.stages.plan import FunnelPlan, ProbePlan, WitnessPlan
+    from specbook.stages.plan import NATIVE_FORMAT, NATIVE_TARGETS, FunnelPlan, ProbePlan, WitnessPlan
 
     _check_sources(request)
     measure = None if request.measured is None else _measure_plan(request.measured, request.seed)
-    is_native, seconds = measure is not None, request.probe_seconds
+    target, seconds = model(_target(request)).name, request.probe_seconds
     drafter = request.draft or (native_draft(measure.drafter) if measure is not None else None)
-    weight_format = _NATIVE if is_native else _WIDE
+    weight_format = NATIVE_FORMAT if target in NATIVE_TARGETS else _WIDE
     choices = funnel_config(
         request.acceptance,
         request.hardware,
-        (_target(request), drafter),
+        (target, drafter),
         request.axes,
         precision=request.precision or weight_format,
         draft_precision=request.draft_precision or weight_format,
@@ -96,7 +99,7 @@ def plan_of(request: FunnelRequest) -> FunnelPlan:
         limits=EngineLimits(**request.limits),
         measure=measure,
         probe=None if seconds is None else ProbePlan(budget_s=seconds, seed=request.seed),
-        witness=WitnessPlan(**request.witness),
+        witness=WitnessPlan(arithmetic=_arithmetic(choices.backend), **request.witness),
         last_stage=request.stages,
         seed=request.seed,
     )
@@ -131,6 +134,13 @@ def _target(request: FunnelRequest) -> str:
     if request.measured is None:
         raise BadInput("no target is named", field="--target", remedy="name a model of specbook models")
     return NATIVE_TARGET
+
+
+def _arithmetic(backend: str | None) -> str:
+    """What the witness computes with: that of the projection, where it is one of the native engine."""
+    from specbook.engine.arithmetic import ARITHMETICS
+
+    return backend if backend in ARITHMETICS else _ARITHMETIC
 
 
 def _measure_plan(options: MeasureOptions, seed: int) -> MeasurePlan:

@@ -28,8 +28,8 @@ _FIGURES = (
     "throughput_tokens_per_s", "goodput_requests_per_s", "n_preemptions", "utilisation", "mean_batch_size",
     "mean_kv_use", "peak_kv_use", "stable",
 )  # fmt: skip
-# Name, requests, and requests a second.
-_WorkloadFigures = tuple[str, int, float]
+# Name, requests, and requests a second; None where all come at one instant.
+_WorkloadFigures = tuple[str, int, float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,8 @@ def simulate_many(
     def runs() -> Iterator[Simulation]:
         for seed in seeds:
             workload = workload_of(seed)
-            workloads[seed] = (workload.name, workload.n_requests, workload.rate_per_s)
+            rate = workload.rate_per_s
+            workloads[seed] = (workload.name, workload.n_requests, rate if np.isfinite(rate) else None)
             for config in configs.values():
                 yield Simulation(config=config, workload=workload, seed=seed, loop=loop, slo=slo)
 

@@ -22,7 +22,7 @@ from specbook.stages.plan import (
     MeasurePlan,
     WitnessPlan,
     Working,
-    file_slug,
+    numbered_file,
     plain,
 )
 from specbook.witness.beforehand import acceptance_beforehand
@@ -41,7 +41,7 @@ def acceptance_stage(plan: FunnelPlan, working: Working) -> Stage:
         refused = [why_unusable(profile, plan.choices) for profile in given]
         kept = [profile for profile, reason in zip(given, refused, strict=True) if reason is None]
         for number, profile in enumerate(kept, 1):
-            write_profile(profile, folder / f"{number:02d}-{file_slug(_label(profile))}.json")
+            write_profile(profile, folder / numbered_file(number, len(kept), _label(profile)))
         dropped = [(profile, reason) for profile, reason in zip(given, refused, strict=True) if reason is not None]
         write_text(folder / "dropped.json", to_json([_dropped(profile, error) for profile, error in dropped]))
         return Gate(entered=len(given), left=len(kept), dropped=Counter(error.problem for _, error in dropped))

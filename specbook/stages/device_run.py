@@ -115,7 +115,7 @@ def _schedules(profiles: Sequence[AcceptanceProfile], cells: pl.DataFrame) -> li
             if not ranges or list(ranges.values())[-1] != length:
                 ranges[batch] = length
         is_chain = ordered["tree_nodes"].null_count() == ordered.height
-        own = same_evidence(profiles, ordered.row(0, named=True))
+        own = _chains(same_evidence(profiles, ordered.row(0, named=True)))
         if len(ranges) > 1 and is_chain and own and ordered["batch"].min() == 1:
             labels = ("hardware", *EVIDENCE, "context", "batch", "draft_length", "speedup")
             found.append(
@@ -170,7 +170,7 @@ def _wanted(task: DeviceTask) -> list[Wanted]:
     assume: Assumption = task.config.assume
     found = []
     for row in task.drafts:
-        profiles = same_evidence(task.config.profiles, row)
+        profiles = _speaking_for(row, task.config.profiles)
         evidence = DraftEvidence(profiles=profiles, draft_length=row["draft_length"], assume=assume)
         about = {"kind": DRAFTED, **{name: row[name] for name in _LABELS}, "projected_speedup": row["speedup"]}
         found.append((_name(task.device, row), about, evidence))
@@ -182,6 +182,24 @@ def _wanted(task: DeviceTask) -> list[Wanted]:
         evidence = DraftEvidence(profiles=schedule.profiles, schedule=by_batch, assume=assume)
         found.append((f"{task.device}: K by batch {text}{_of(first)}", {**about, "schedule": text}, evidence))
     return found
+
+
+def _speaking_for(row: Mapping[str, Any], profiles: Sequence[AcceptanceProfile]) -> tuple[AcceptanceProfile, ...]:
+    """Of a row's evidence the tree that it is, or the chains; a tree of another shape, where there is nothing else."""
+    own = same_evidence(profiles, row)
+    chains, trees = _chains(own), tuple(profile for profile in own if profile.tree is not None)
+    if chains and row["tree_nodes"] is None:
+        return chains
+    return tuple(tree for tree in trees if _measured_nodes(tree) == row["tree_nodes"]) or trees[:1]
+
+
+def _chains(profiles: Sequence[AcceptanceProfile]) -> tuple[AcceptanceProfile, ...]:
+    return tuple(profile for profile in profiles if profile.tree is None)
+
+
+def _measured_nodes(profile: AcceptanceProfile) -> int | None:
+    """Nodes of the tree that a profile was measured with."""
+    return None if profile.tree is None or profile.measurement is None else len(profile.measurement.parents)
 
 
 def _name(device: str, row: Mapping[str, Any]) -> str:
@@ -196,12 +214,14 @@ def _of(row: Mapping[str, Any]) -> str:
 
 
 def _setup(task: DeviceTask, evidence: DraftEvidence, about: Mapping[str, Any]) -> ServingSetup:
-    drafts = drafts_from(evidence)
-    wanted = about.get("tree_nodes")
-    if wanted is not None and all(law.n_nodes != wanted for law in drafts.policy.laws):
+    trees = [profile for profile in evidence.profiles if profile.tree is not None]
+    if trees and (about["tree_nodes"] or about["draft_length"]) not in map(_measured_nodes, trees):
         raise BadInput("only the tree that was measured can be simulated", remedy="measure this tree", field="tree")
-    own = replace(task.config, profiles=evidence.profiles)
-    return setup_from_models(own, drafts, task.limits)
+    # What drafting costs like depends on what other evidence is there, as it did in the projection.
+    method = task.config.method_of(evidence.profiles[0].method)
+    draft = task.config.draft if method == "draft_model" else None
+    own = replace(task.config, profiles=evidence.profiles, method=method, draft=draft)
+    return setup_from_models(own, drafts_from(evidence), task.limits)
 
 
 def _compared(

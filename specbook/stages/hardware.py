@@ -12,7 +12,7 @@ from specbook.funnel_config import FunnelConfig
 from specbook.hardware.profile import HardwareProfile
 from specbook.roofline.pass_cost import step_cost
 from specbook.stage_folder import Gate, Stage
-from specbook.stages.plan import STAGE_NAMES, FunnelPlan, ProbePlan, Working, file_slug, plain
+from specbook.stages.plan import STAGE_NAMES, FunnelPlan, ProbePlan, Working, numbered_file, plain
 
 NAME = STAGE_NAMES[1]
 TOO_SMALL = "cannot hold the target and one sequence"
@@ -27,7 +27,7 @@ def hardware_stage(plan: FunnelPlan, working: Working) -> Stage:
         refused = {device.name: why_dropped(device, plan.choices) for device in devices}
         kept = [device for device in devices if refused[device.name] is None]
         for number, device in enumerate(kept, 1):
-            write_text(folder / f"{number:02d}-{file_slug(device.name)}.json", dump_model(device))
+            write_text(folder / numbered_file(number, len(kept), device.name), dump_model(device))
         dropped = [{"device": name, "reason": reason} for name, reason in refused.items() if reason is not None]
         write_text(folder / "dropped.json", to_json(dropped))
         counts = Counter(each["reason"] for each in dropped)

@@ -24,6 +24,8 @@ MOST_HANDED_ON = 3
 
 # Models that the native engine runs → the cost dial that they are.
 NATIVE_TARGETS = {"specbook-target": 1, "specbook-target-r8": 8}
+# The weight format that it computes in.
+NATIVE_FORMAT = "fp32"
 
 # Given a label and a number of steps, a context in which steps done are reported.
 Working = Callable[[str, int], AbstractContextManager[Progress]]
@@ -210,6 +212,17 @@ def file_slug(text: str) -> str:
     'vicuna-7b-code'
     """
     return re.sub(r"[^a-z0-9]+", "-", printable(text).casefold()).strip("-")[:60] or "unnamed"
+
+
+def numbered_file(number: int, of: int, label: str) -> str:
+    """Name of a JSON file among so many, which sorts by its number.
+
+    Examples
+    --------
+    >>> numbered_file(2, 8, "Vicuna 7B"), numbered_file(2, 120, "Vicuna 7B")
+    ('02-vicuna-7b.json', '002-vicuna-7b.json')
+    """
+    return f"{number:0{max(2, len(str(of)))}d}-{file_slug(label)}.json"
 
 
 def plain(value: Any) -> dict[str, Any]:

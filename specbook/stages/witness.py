@@ -18,7 +18,7 @@ from specbook.measuring.prompts import domains
 from specbook.stage_folder import Gate, Stage
 from specbook.stages.acceptance import read_profiles, same_evidence
 from specbook.stages.hardware import read_devices
-from specbook.stages.plan import NATIVE_TARGETS, STAGE_NAMES, FunnelPlan, WitnessPlan, Working, plain
+from specbook.stages.plan import NATIVE_FORMAT, NATIVE_TARGETS, STAGE_NAMES, FunnelPlan, WitnessPlan, Working, plain
 from specbook.stages.serving import read_handed_on
 from specbook.witness.config import Configuration, WitnessConfig
 from specbook.witness.jobs import n_steps
@@ -53,6 +53,18 @@ OTHER_PROMPTS = Obstacle(
     reason="not witnessed: of prompts that are not specbook's own",
     remedy="measure acceptance of one of specbook's own domains, with --measure",
 )
+OTHER_FORMAT = Obstacle(
+    reason="not witnessed: projected in another weight format than the native engine's, so it stays a projection",
+    remedy=f"project it in {NATIVE_FORMAT}, with --precision and --draft-precision",
+)
+UNFITTED = Obstacle(
+    reason="not witnessed: the device holds no calibration of the arithmetic that would be run",
+    remedy="probe for longer, or name an arithmetic that it has with --backend",
+)
+OTHER_PROFILE = Obstacle(
+    reason="not witnessed: of a second profile of this machine",
+    remedy="name this profile alone with --hardware, and another --out",
+)
 
 
 def witness_stage(plan: FunnelPlan, working: Working) -> Stage:
@@ -61,7 +73,7 @@ def witness_stage(plan: FunnelPlan, working: Working) -> Stage:
     def run(folder: Path) -> Gate:
         rows = read_handed_on(folder.parent)
         profiles, devices = read_profiles(folder.parent), read_devices(folder.parent)
-        obstacles = {row["name"]: obstacle(row, devices) for row in rows}
+        obstacles = obstacles_of(rows, devices, plan)
         runnable = [row for row in rows if obstacles[row["name"]] is None]
         witnessed: dict[str, ConfigurationResult] = {}
         if runnable:
@@ -98,6 +110,36 @@ def obstacle(row: Mapping[str, Any], devices: Sequence[HardwareProfile]) -> Obst
     if not any(device.name == row["hardware"] and is_this_machine(device) for device in devices):
         return ELSEWHERE
     return None if row["domain"] in domains() else OTHER_PROMPTS
+
+
+def obstacles_of(
+    rows: Sequence[Mapping[str, Any]], devices: Sequence[HardwareProfile], plan: FunnelPlan
+) -> dict[str, Obstacle | None]:
+    """What keeps the engine from running each configuration as it was projected; one profile is the machine's.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Of ``handed_on.json``.
+    devices : sequence of HardwareProfile
+    plan : FunnelPlan
+        Its weight formats and its arithmetic count.
+    """
+    fitted = {device.name for device in devices if plan.witness.arithmetic in device.calibrations}
+    is_native = {plan.choices.precision, plan.choices.draft_precision} == {NATIVE_FORMAT}
+    found: dict[str, Obstacle | None] = {}
+    chosen: str | None = None
+    for row in rows:
+        hindrance = obstacle(row, devices)
+        if hindrance is None and not is_native:
+            hindrance = OTHER_FORMAT
+        elif hindrance is None and row["hardware"] not in fitted:
+            hindrance = UNFITTED
+        elif hindrance is None:
+            chosen = chosen or row["hardware"]
+            hindrance = None if row["hardware"] == chosen else OTHER_PROFILE
+        found[row["name"]] = hindrance
+    return found
 
 
 def is_this_machine(device: HardwareProfile) -> bool:

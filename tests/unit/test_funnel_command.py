@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from specbook.commands import funnel as funnel_module
 from specbook.hardware.profile import catalogue_names
 from specbook.stage_folder import alone_in
 from specbook.stages import witness as witness_module
-from specbook.stages.plan import STAGE_NAMES
+from specbook.stages.plan import STAGE_NAMES, FunnelPlan
 from tests.funnel_cases import contents, native_plan
 from tests.unit.test_funnel_witness import fake_run
 
@@ -119,6 +120,35 @@ def test_a_folder_in_use_edited_or_of_another_version_is_one_line(cli, tmp_path:
     (device,) = (out / "2-hardware").glob("01-*.json")
     device.write_text(device.read_text() + " ")
     _one_line(cli(*arguments), "was edited since its stage made it")
+
+
+@pytest.mark.parametrize(
+    ("options", "weight_format", "arithmetic"),
+    [
+        (("--measure", "--probe-seconds", "5"), "fp32", "fast"),
+        (("--measure", "--probe-seconds", "5", "--backend", "exact"), "fp32", "exact"),
+        (
+            (*PAIR[:2], "--target", "Specbook-Target-R8", "--draft", "specbook-draft", "--hardware", "l4"),
+            "fp32",
+            "fast",
+        ),
+        (SMALL, "bf16", "fast"),
+    ],
+)
+def test_the_witness_runs_the_arithmetic_and_format_that_are_projected(
+    cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], weight_format: str, arithmetic: str
+):
+    plans: list[FunnelPlan] = []
+
+    def taken(plan: FunnelPlan, *_: Any) -> None:
+        plans.append(plan)
+        raise typer.Exit(0)
+
+    monkeypatch.setattr(funnel_module, "_run", taken)
+    assert cli("funnel", *options, "--out", tmp_path / "a").code == 0
+    (plan,) = plans
+    assert (plan.choices.precision, plan.choices.draft_precision) == (weight_format, weight_format)
+    assert plan.witness.arithmetic == arithmetic
 
 
 def test_out_that_is_a_file_is_one_line(cli, tmp_path: Path):

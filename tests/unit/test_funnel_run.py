@@ -20,10 +20,14 @@ from specbook.checks import BadInput
 from specbook.hardware.profile import catalogue_device
 from specbook.roofline.model_spec import model
 from specbook.serving.slo import Slo
+from specbook.serving.workload import Workload
 from specbook.stage_folder import alone_in, read_manifest
+from specbook.stages.acceptance import measured_profiles, read_profiles
+from specbook.stages.device_run import DeviceTask, run_device
 from specbook.stages.example import example_plan
 from specbook.stages.hardware import UNCALIBRATED
-from specbook.stages.plan import MOST_HANDED_ON, STAGE_NAMES, FunnelPlan, MeasurePlan, ProbePlan
+from specbook.stages.load import FunnelLoad
+from specbook.stages.plan import MOST_HANDED_ON, STAGE_NAMES, FunnelPlan, MeasurePlan, ProbePlan, quietly
 from specbook.stages.run import FunnelRun, read_run, run_plan
 from specbook.stages.serving import read_comparison, read_handed_on
 from tests.funnel_cases import contents, native_plan, probed_here
@@ -142,6 +146,72 @@ def test_unusable_evidence_is_dropped_with_its_reason_and_the_rest_goes_on(tmp_p
     assert (run.gates["1-acceptance"].entered, run.gates["1-acceptance"].left) == (2, 1)
     (dropped,) = json.loads((tmp_path / "1-acceptance" / "dropped.json").read_text())
     assert "--assume truncation" in dropped["remedy"]
+
+
+def test_a_method_costs_under_load_what_it_costs_without_other_evidence(tmp_path: Path):
+    drafted, eagle = (
+        profile_from_counts({4: [24, 18, 14, 11, 33]}, draft_length=4, method=method, domain="code")
+        for method in ("draft_model", "eagle")
+    )
+    both = replace(_with(example_plan(), profiles=(drafted, eagle)), last_stage=4)
+    alone = replace(_with(example_plan(), profiles=(eagle,), draft=None), last_stage=4)
+    run_plan(both, tmp_path / "both")
+    run_plan(alone, tmp_path / "alone")
+    columns = ("drafter", "projected_speedup", "kv_blocks", "tpot_p90_s")
+    beside, own = (
+        read_comparison(tmp_path / name).filter(kind="draft", method="eagle").select(columns).rows()
+        for name in ("both", "alone")
+    )
+    assert own[0][0] == "eagle"
+    assert beside == own
+
+
+def test_one_request_alone_has_no_rate_and_is_no_error(tmp_path: Path):
+    plan = example_plan()
+    alone = Workload(arrival_s=[0.0], prompt_tokens=[100], output_tokens=[20])
+    run = run_plan(replace(plan, load=FunnelLoad(workload=alone, mean_batch=None, about={})), tmp_path)
+    assert [row["requests_per_s"] for row in run.document["handed_on"]] == [None]
+    assert json.loads((tmp_path / "summary.json").read_text(), parse_constant=pytest.fail) == run.document
+
+
+def test_a_tree_is_simulated_as_it_was_measured_and_is_no_chain():
+    plan = native_plan()
+    trees = MeasurePlan(drafter="tree", domains=("code",), draft_lengths=(2, 3), n_prompts=2, new_tokens=8)
+    few = measured_profiles(trees, plan.witness, quietly)
+    about = {name: getattr(few[0], name) for name in ("method", "domain", "temperature")}
+    about |= {"measured_target": few[0].target, "measured_drafter": few[0].drafter}
+    shapes = [(2, 6), (3, 10), (3, 8), (2, None)]
+    rows = [
+        about | {"target": "t", "drafter": "d", "roles": "", "speedup": 1.0, "draft_length": depth, "tree_nodes": nodes}
+        for depth, nodes in shapes
+    ]
+    task = DeviceTask(
+        config=replace(plan.choices, profiles=tuple(few), contexts=(plan.load.longest_tokens,)),
+        drafts=tuple(rows),
+        schedules=(),
+        load=plan.load,
+        slo=plan.slo,
+        limits=plan.limits,
+        seed=0,
+    )
+    found = {row["name"]: row for row in run_device(task)}
+    beside_a_chain = replace(task.config, profiles=(few[0].model_copy(update={"tree": None}), *few))
+    tree = next(row for row in run_device(replace(task, config=beside_a_chain)) if row["tree_nodes"] == 8)
+    other = "tree: only the tree that was measured can be simulated"
+    assert tree["reason"] == other
+    reasons = {(row["draft_length"], row["tree_nodes"]): row["reason"] for row in found.values()}
+    assert (reasons.pop((3, 8)), reasons.pop((2, None))) == (other, other)
+    assert set(reasons) == {(0, None), (2, 6), (3, 10)}
+    assert not any("tree" in reason for reason in reasons.values())
+
+
+def test_files_of_more_than_ninety_nine_profiles_keep_their_order(tmp_path: Path):
+    profiles = tuple(
+        profile_from_counts({4: [24, 18, 14, 11, 33]}, draft_length=4, method="eagle", domain=f"domain {number}")
+        for number in range(101)
+    )
+    run_plan(replace(_with(example_plan(), profiles=profiles), last_stage=1), tmp_path)
+    assert [profile.domain for profile in read_profiles(tmp_path)] == [profile.domain for profile in profiles]
 
 
 def test_nothing_left_runs_to_the_end(tmp_path: Path):

@@ -11,12 +11,25 @@ import pytest
 
 from specbook.files import sha256_of
 from specbook.hardware.probe.stored import stored_probe
+from specbook.hardware.profile import HardwareProfile
 from specbook.measuring.traces import book_profile
 from specbook.stages import witness as witness_module
 from specbook.stages.acceptance import measured_profiles
-from specbook.stages.plan import MeasurePlan, WitnessPlan, quietly
+from specbook.stages.plan import FunnelPlan, MeasurePlan, WitnessPlan, quietly
 from specbook.stages.run import run_plan
-from specbook.stages.witness import ELSEWHERE, NOT_NATIVE, OTHER_PROMPTS, is_this_machine, obstacle, witness_config
+from specbook.stages.witness import (
+    ELSEWHERE,
+    NOT_NATIVE,
+    OTHER_FORMAT,
+    OTHER_PROFILE,
+    OTHER_PROMPTS,
+    UNFITTED,
+    Obstacle,
+    is_this_machine,
+    obstacle,
+    obstacles_of,
+    witness_config,
+)
 from specbook.witness.prompts import choose_prompts
 from specbook.witness.receipt import read_receipt
 from specbook.witness.result import WitnessResult
@@ -56,6 +69,34 @@ def test_what_keeps_a_configuration_from_being_run(change: dict[str, Any], expec
     assert other.probe is not None
     elsewhere = other.model_copy(update={"probe": other.probe.model_copy(update={"processor": "another one"})})
     assert obstacle(ROW | change, [probed_here(), elsewhere]) == expected
+
+
+def _obstacles(plan: FunnelPlan, devices: list[HardwareProfile]) -> list[Obstacle | None]:
+    rows = [ROW | {"name": f"{each.name}: K = 4", "hardware": each.name} for each in devices]
+    return list(obstacles_of(rows, devices, plan).values())
+
+
+def test_what_is_run_is_what_was_projected():
+    plan, here = native_plan(), probed_here()
+    assert _obstacles(plan, [here]) == [None]
+    for change in ({"precision": "bf16"}, {"draft_precision": "int4"}):
+        other = replace(plan, choices=replace(plan.choices, **change))
+        assert _obstacles(other, [here]) == [OTHER_FORMAT]
+    exact = here.model_copy(update={"calibrations": {"exact": here.calibrations["exact"]}})
+    assert _obstacles(plan, [exact]) == [UNFITTED]
+    assert _obstacles(replace(plan, witness=WitnessPlan(arithmetic="exact")), [exact]) == [None]
+
+
+def test_one_profile_of_a_machine_is_witnessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(witness_module, "run_witness", fake_run(1.0))
+    plan, here = native_plan(n_prompts=4), probed_here()
+    second = here.model_copy(update={"name": "again"})
+    assert _obstacles(plan, [here, second]) == [None, OTHER_PROFILE]
+    run = run_plan(replace(plan, choices=replace(plan.choices, hardware=(here, second))), tmp_path)
+    gate = run.gates["5-witness"]
+    assert {row["hardware"] for row in run.document["handed_on"]} == {"this-machine", "again"}
+    assert gate.left + gate.dropped[OTHER_PROFILE.reason] == gate.entered
+    assert min(gate.left, gate.dropped[OTHER_PROFILE.reason]) > 0
 
 
 def test_a_profile_of_a_device_is_not_of_this_machine():

@@ -98,6 +98,7 @@ def test_an_edited_file_is_refused_whichever_stage_it_is_of(tmp_path: Path):
     [
         ({"specbook_version": "0.0.1"}, "was made by specbook 0.0.1, and this is "),
         ({"left": -1}, "left = -1"),
+        ({"left": 3}, r"2-second/manifest.json: dropped: 3 left and .* are not the 8 that entered; delete"),
         ({"schema": "specbook-stage/2"}, "unknown schema"),
         ({"extra": 1}, "extra"),
     ],
