@@ -150,7 +150,8 @@ def forecast(known: Beforehand, depth: int, witnessed: Witnessed, rng: np.random
     -----
     Rounds of a request are drawn independently of each other. Requests differ by more than that, since prompts do:
     where the profile states an interval of its mean acceptance length over prompts, :func:`prompt_scatter` of it
-    lengthens and shortens whole requests, by 1 in the mean. Without one, all prompts are taken to be alike, and P90 comes out too low.
+    lengthens and shortens whole requests, by a factor of 1 in the mean. Without one, all prompts are taken to be alike,
+    and P90 comes out too low.
 
     The interval of the error holds the scatter of the requests that were measured, and what is not known of the mean
     acceptance length τ where the profile says it: time goes as :math:`1 / \tau`.
