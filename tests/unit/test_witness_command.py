@@ -266,10 +266,10 @@ def test_hardware_is_named_once(cli: Callable[..., Any], save: Callable[..., Pat
 
 
 def test_nothing_that_is_read_is_written_over(
-    cli: Callable[..., Any], save: Callable[..., Path], calls: list[Any], tmp_path: Path
+    cli: Callable[..., Any], save: Callable[..., Path], calls: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config, baseline = save("C.json", CONFIG), save("v.json", VLLM)
-    out = tmp_path / "R.json"
+    monkeypatch.chdir(save("C.json", CONFIG).parent)  # long paths are cut in messages
+    config, baseline, out = Path("C.json"), Path(save("v.json", VLLM).name), Path("R.json")
     for option in ("--out", "--rounds", "--requests"):
         for path in (config, baseline):
             words: dict[str, Any] = {"--out": out} | {option: path}
