@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from specbook.checks import BadInput
 from specbook.deploy.deployment import Deployment, Plan
 from specbook.deploy.engines import aiconfigurator, dynamo, llama_cpp, sglang, tensorrt_llm, vllm
 
-ENGINES = (vllm.NAME, sglang.NAME, llama_cpp.NAME, tensorrt_llm.NAME, dynamo.NAME, aiconfigurator.NAME)
-_REHEARSALS: dict[str, Callable[[Plan], Deployment]] = {
-    vllm.NAME: vllm.rehearse,
-    sglang.NAME: sglang.rehearse,
-    llama_cpp.NAME: llama_cpp.rehearse,
-}
-_REHEARSALS_WITH_FILE: dict[str, Callable[[Plan, str | None], Deployment]] = {tensorrt_llm.NAME: tensorrt_llm.rehearse}
-_PLAIN: dict[str, Callable[[Plan], Deployment]] = {
-    vllm.NAME: vllm.deploy,
-    llama_cpp.NAME: llama_cpp.deploy,
-    dynamo.NAME: dynamo.deploy,
-    aiconfigurator.NAME: aiconfigurator.deploy,
-}
-_WITH_FILE: dict[str, Callable[[Plan, str | None], Deployment]] = {
+Deploy = Callable[[Plan, str | None], Deployment]
+
+
+def _without_file(deploy: Callable[[Plan], Deployment]) -> Deploy:
+    """For an engine whose command line names no file of ours."""
+    return lambda plan, _: deploy(plan)
+
+
+_DEPLOYMENTS: dict[str, Deploy] = {
+    vllm.NAME: _without_file(vllm.deploy),
     sglang.NAME: sglang.deploy,
+    llama_cpp.NAME: _without_file(llama_cpp.deploy),
     tensorrt_llm.NAME: tensorrt_llm.deploy,
+    dynamo.NAME: _without_file(dynamo.deploy),
+    aiconfigurator.NAME: _without_file(aiconfigurator.deploy),
 }
+_REHEARSALS: dict[str, Deploy] = {
+    vllm.NAME: _without_file(vllm.rehearse),
+    sglang.NAME: _without_file(sglang.rehearse),
+    llama_cpp.NAME: _without_file(llama_cpp.rehearse),
+    tensorrt_llm.NAME: tensorrt_llm.rehearse,
+}
+ENGINES = tuple(_DEPLOYMENTS)
 
 
 def deploy_to(engine: str, plan: Plan, config_file: str | None = None) -> Deployment:
@@ -50,7 +56,7 @@ def deploy_to(engine: str, plan: Plan, config_file: str | None = None) -> Deploy
     4
     """
     _check_can(engine, plan)
-    return _made(_PLAIN, _WITH_FILE, engine, plan, config_file)
+    return _DEPLOYMENTS[engine](plan, config_file)
 
 
 def rehearse_on(engine: str, plan: Plan, config_file: str | None = None) -> Deployment:
@@ -76,21 +82,10 @@ def rehearse_on(engine: str, plan: Plan, config_file: str | None = None) -> Depl
     'synthetic'
     """
     _check_can(engine, plan)
-    able = (*_REHEARSALS, *_REHEARSALS_WITH_FILE)
-    if engine not in able:
-        remedy = f"leave --rehearsal out, or rehearse on {', '.join(able)}"
+    if engine not in _REHEARSALS:
+        remedy = f"leave --rehearsal out, or rehearse on {', '.join(_REHEARSALS)}"
         raise BadInput("is a simulator, which samples acceptance anyway", field="--engine", value=engine, remedy=remedy)
-    return _made(_REHEARSALS, _REHEARSALS_WITH_FILE, engine, plan, config_file)
-
-
-def _made(
-    plain: Mapping[str, Callable[[Plan], Deployment]],
-    with_file: Mapping[str, Callable[[Plan, str | None], Deployment]],
-    engine: str,
-    plan: Plan,
-    config_file: str | None,
-) -> Deployment:
-    return plain[engine](plan) if engine in plain else with_file[engine](plan, config_file)
+    return _REHEARSALS[engine](plan, config_file)
 
 
 def _check_can(engine: str, plan: Plan) -> None:
