@@ -6,9 +6,16 @@ tables; :mod:`specbook.roofline.calibrated` turns it into seconds.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 Arithmetic = Literal["fp16", "fp8", "int8", "fp32"]
 ARITHMETICS: tuple[Arithmetic, ...] = ("fp16", "fp8", "int8", "fp32")
@@ -41,6 +48,30 @@ class FitError(BaseModel):
         description="Median of |model ÷ measured − 1|."
     )
     worst: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+
+
+FittedName = Literal["step_overhead_s", "layer_overhead_s", "rows_per_kv_pass", "mbu", "mfu"]
+
+
+class ConstantInterval(BaseModel):
+    """Between which ends a fitted constant lies, 95 %; null stands for all rows, of ``rows_per_kv_pass`` alone.
+
+    Examples
+    --------
+    >>> ConstantInterval(low=1e-4, high=3e-4).high
+    0.0003
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    low: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None
+    high: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.high is not None and (self.low is None or self.low > self.high):
+            raise ValueError("low is above high")
+        return self
 
 
 class Calibration(BaseModel):
@@ -87,3 +118,23 @@ class Calibration(BaseModel):
     link_latency_s: Seconds = Field(default=0.0, description="One all-reduce of no size between devices.")
     link_bandwidth_bytes_per_s: Rate | None = Field(default=None, description="One way; null if unknown.")
     error: FitError | None = Field(default=None, description="On held-out points, if it was fitted here.")
+    intervals: dict[FittedName, ConstantInterval] | None = Field(
+        default=None,
+        description="95 % intervals of the constants that were fitted to measured rows, and of no others. mbu and mfu: "
+        "bandwidth and rate of the first of the products as shares of the device's peaks.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name, each in (self.intervals or {}).items():
+            if name != "rows_per_kv_pass" and (each.low is None or each.high is None):
+                raise ValueError(f"intervals.{name} has no end")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_document(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files without intervals are written, and digested, as before there were any."""
+        document: dict[str, Any] = handler(self)
+        if self.intervals is None:
+            del document["intervals"]
+        return document
