@@ -224,6 +224,20 @@ def communication_seconds(rows: Any, cost: StepCost, rates: CalibratedRates) -> 
     return 2.0 * cost.n_layers * each
 
 
+def state_seconds(batch: Any, cost: StepCost, rates: CalibratedRates) -> Any:
+    """Time of reading the states of linear attention, once a pass; writing them is a product of it.
+
+    Examples
+    --------
+    >>> from specbook.roofline.model_spec import model
+    >>> from specbook.roofline.pass_cost import step_cost
+    >>> cost = step_cost(model("Qwen3-Next-80B-A3B"), "fp8")
+    >>> print(f"{1e6 * state_seconds(8, cost, example_rates()):.0f} µs")
+    209 µs
+    """
+    return batch * (cost.state_bytes_per_position / rates.bandwidth_bytes_per_s)
+
+
 def row_seconds(tokens: Any, batch: Any, cost: StepCost, rates: CalibratedRates, xp: Any = np) -> Any:
     """Everything of a pass that does not depend on the context: products, overheads, communication.
 
@@ -246,6 +260,8 @@ def row_seconds(tokens: Any, batch: Any, cost: StepCost, rates: CalibratedRates,
     if cost.n_mixture_layers:
         coverage = expert_coverage(rows, cost.n_experts, cost.n_experts_per_token, rates.routing_exponent, xp)
         seconds = seconds + cost.n_mixture_layers * cost.n_experts * coverage * rates.expert_overhead_s
+    if cost.n_linear_layers:
+        seconds = seconds + state_seconds(batch, cost, rates)
     if cost.n_devices != 1.0:
         seconds = seconds + communication_seconds(rows, cost, rates)
     return seconds

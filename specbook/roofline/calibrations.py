@@ -97,6 +97,8 @@ def calibration_label(profile: HardwareProfile, backend: str | None = None) -> s
     calibration = calibration_of(profile, backend)
     if calibration is None:
         return ASSUMED
+    if calibration.intervals is not None:
+        return "fitted to measured rows"
     return "fitted to a probe" if calibration.evidence == "measured" else "fitted to published tables"
 
 

@@ -1,4 +1,4 @@
-"""What a forward pass reads and computes: architecture figures, weight formats, and the library of models."""
+"""What a forward pass reads and computes: architecture figures and the library of models, beside the weight formats."""
 
 from __future__ import annotations
 
@@ -9,76 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from specbook.checks import BadInput, check_counts
+from specbook.roofline.weight_formats import PRECISIONS, Precision, precision
+
+__all__ = [
+    "PRECISIONS", "ModelSpec", "Precision", "model", "model_entry", "model_names", "precision", "same_model"
+]  # fmt: skip
 
 _LIBRARY = Path(__file__).parent / "model_library.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Precision:
-    """A weight format.
-
-    Attributes
-    ----------
-    layer_bytes, head_bytes : float
-        Bytes per weight in the layers and in the output head; common checkpoints keep the head wider.
-    arithmetic : str
-        The rate that the matrix units run at: ``fp16``, or ``fp8`` where the device has it.
-    source : str
-        Where the widths come from.
-    activation_bytes : float
-        Bytes per number between products and in the cache.
-    """
-
-    layer_bytes: float
-    head_bytes: float
-    arithmetic: str
-    source: str
-    activation_bytes: float = 2.0
-
-
-_GGUF = "ggml-org/ggml block layouts: bytes per block of 32 (Q8_0: 34) or 256 weights (Q4_K: 144, Q6_K: 210)"
-PRECISIONS = {
-    "bf16": Precision(layer_bytes=2.0, head_bytes=2.0, arithmetic="fp16", source="IEEE 754 / bfloat16: 16 bits"),
-    "fp16": Precision(layer_bytes=2.0, head_bytes=2.0, arithmetic="fp16", source="IEEE 754: 16 bits"),
-    "fp8": Precision(
-        layer_bytes=1.0, head_bytes=2.0, arithmetic="fp8", source="8 bits; checkpoints keep the output head in 16"
-    ),
-    "int4": Precision(
-        layer_bytes=(128 * 4 + 16 + 4) / 8 / 128,
-        head_bytes=2.0,
-        arithmetic="fp16",
-        source="AWQ or GPTQ in groups of 128: 4 bits, a 16-bit scale and a 4-bit zero; output head in 16 bits",
-    ),
-    "q4_k": Precision(layer_bytes=144 / 256, head_bytes=210 / 256, arithmetic="fp16", source=f"{_GGUF}; head in Q6_K"),
-    "q8_0": Precision(layer_bytes=34 / 32, head_bytes=34 / 32, arithmetic="fp16", source=_GGUF),
-    "fp32": Precision(
-        layer_bytes=4.0, head_bytes=4.0, arithmetic="fp32", source="IEEE 754: 32 bits", activation_bytes=4.0
-    ),
-}
-
-
-def precision(name: str) -> Precision:
-    """A weight format by name, upper or lower case.
-
-    Raises
-    ------
-    BadInput
-        If there is none of that name.
-
-    Examples
-    --------
-    >>> precision("Q8_0").layer_bytes
-    1.0625
-    """
-    if name.casefold() not in PRECISIONS:
-        remedy = f"one of {', '.join(PRECISIONS)}"
-        raise BadInput("no such weight format", field="precision", value=name, remedy=remedy)
-    return PRECISIONS[name.casefold()]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ModelSpec:
     """Architecture of a decoder with gated feed-forward layers, and grouped-query or multi-head latent attention.
+
+    In a hybrid, most layers have linear attention instead: a gated delta rule, whose state does not grow with the
+    context.
 
     Attributes
     ----------
@@ -97,10 +42,16 @@ class ModelSpec:
     kv_lora_rank, q_lora_rank, rope_head_dim, v_head_dim : int
         Latent attention: width of the cached latent, of the queries' latent (0: none), of the rotated part of a head,
         and of a head's values. 0 for grouped-query attention.
+    n_linear_layers : int
+        Layers that have linear attention instead of the one above.
+    linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, linear_conv_width : int
+        Linear attention: heads, sizes of a head, and inputs of the convolution before it. 0 without a hybrid.
     tied_embeddings : bool
         The output head shares the input embedding.
     attention_bias, qk_norm : bool
         Biases on queries, keys and values; norms on queries and keys.
+    attention_gate, shared_expert_gate : bool
+        The queries' projection yields an output gate as well; shared experts are weighed by a gate.
 
     Raises
     ------
@@ -131,9 +82,17 @@ class ModelSpec:
     q_lora_rank: int = 0
     rope_head_dim: int = 0
     v_head_dim: int = 0
+    n_linear_layers: int = 0
+    linear_key_heads: int = 0
+    linear_value_heads: int = 0
+    linear_key_dim: int = 0
+    linear_value_dim: int = 0
+    linear_conv_width: int = 0
     tied_embeddings: bool = False
     attention_bias: bool = False
     qk_norm: bool = False
+    attention_gate: bool = False
+    shared_expert_gate: bool = False
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -145,6 +104,12 @@ class ModelSpec:
             raise ValueError(f"n_dense_layers needs a width and at most n_layers; got {self.n_dense_layers}")
         if len({bool(size) for size in (self.kv_lora_rank, self.rope_head_dim, self.v_head_dim)}) > 1:
             raise ValueError(f"latent attention needs kv_lora_rank, rope_head_dim and v_head_dim; got {self}")
+        self._check_linear_attention()
+
+    def _check_linear_attention(self) -> None:
+        sizes = [getattr(self, item.name) for item in fields(self) if item.name.startswith("linear_")]
+        if self.n_linear_layers > self.n_layers or (self.n_linear_layers and not all(sizes)):
+            raise ValueError(f"linear attention needs all of its sizes and at most n_layers; got {self}")
 
     @property
     def has_latent_attention(self) -> bool:
@@ -162,12 +127,43 @@ class ModelSpec:
         return self.n_layers - self.n_dense_layers if self.is_mixture else 0
 
     @property
+    def n_attention_layers(self) -> int:
+        """Layers whose attention has a cache that grows with the context."""
+        return self.n_layers - self.n_linear_layers
+
+    @property
     def attention_parameters(self) -> int:
-        """Attention weights of all layers."""
+        """Attention weights of all layers, those of linear attention included."""
         if self.has_latent_attention:
             return self.n_layers * self._latent_attention_parameters()
         q_size, kv_size = self.n_heads * self.head_dim, self.n_kv_heads * self.head_dim
-        return self.n_layers * self.hidden_size * (2 * q_size + 2 * kv_size)
+        each = self.hidden_size * ((2 + self.attention_gate) * q_size + 2 * kv_size)
+        return self.n_attention_layers * each + self.n_linear_layers * self._linear_attention_parameters()
+
+    @property
+    def linear_key_size(self) -> int:
+        """Width of the keys, and of the queries, of linear attention over all heads; 0 without a hybrid."""
+        return self.linear_key_heads * self.linear_key_dim
+
+    @property
+    def linear_value_size(self) -> int:
+        """Width of the values of linear attention over all heads; 0 without a hybrid."""
+        return self.linear_value_heads * self.linear_value_dim
+
+    @property
+    def linear_state_size(self) -> int:
+        """Numbers in the recurrent state of one sequence and layer: a matrix of keys by values for every head."""
+        return self.linear_value_heads * self.linear_key_dim * self.linear_value_dim
+
+    @property
+    def linear_conv_channels(self) -> int:
+        """Queries, keys and values, which a short convolution runs over; 0 without a hybrid."""
+        return 2 * self.linear_key_size + self.linear_value_size
+
+    def _linear_attention_parameters(self) -> int:
+        """Projections to queries, keys, values and output gate, two gates a head, and back."""
+        inputs = 2 * self.linear_key_size + 2 * self.linear_value_size + 2 * self.linear_value_heads
+        return self.hidden_size * (inputs + self.linear_value_size)
 
     def _latent_attention_parameters(self) -> int:
         queries = self.n_heads * (self.head_dim + self.rope_head_dim)
@@ -204,11 +200,18 @@ class ModelSpec:
     @property
     def n_parameters(self) -> int:
         """All parameters, as a checkpoint counts them."""
-        norms = self.hidden_size * (2 * self.n_layers + 1) + self.n_layers * 2 * self.head_dim * self.qk_norm
+        norms = self.hidden_size * (2 * self.n_layers + 1) + self.n_attention_layers * 2 * self.head_dim * self.qk_norm
         norms += self.n_layers * (self.kv_lora_rank + self.q_lora_rank)
+        norms += self.n_linear_layers * self._linear_attention_rest()
+        norms += self.n_mixture_layers * self.hidden_size * self.shared_expert_gate
         biases = self.n_layers * (self.n_heads + 2 * self.n_kv_heads) * self.head_dim * self.attention_bias
         embedding = self.head_parameters * (1 if self.tied_embeddings else 2)
         return embedding + self.attention_parameters + self.ffn_parameters + self.router_parameters + norms + biases
+
+    def _linear_attention_rest(self) -> int:
+        """Convolution, decay and its bias of every head, and the norm of a head's output."""
+        conv = self.linear_conv_channels * self.linear_conv_width
+        return conv + 2 * self.linear_value_heads + self.linear_value_dim
 
     def weight_bytes(self, precision_name: str) -> float:
         """Bytes that all weights occupy in memory, the input embedding included.
@@ -223,7 +226,7 @@ class ModelSpec:
         return (self.n_parameters - heads) * width.layer_bytes + heads * width.head_bytes
 
     def kv_bytes_per_token(self, kv_bytes_per_element: float = 2.0) -> float:
-        """Bytes of keys and values that one token of context occupies, in all layers.
+        """Bytes of keys and values that one token of context occupies, in all layers that keep them.
 
         Examples
         --------
@@ -232,13 +235,14 @@ class ModelSpec:
         """
         if self.has_latent_attention:
             return self.n_layers * (self.kv_lora_rank + self.rope_head_dim) * kv_bytes_per_element
-        return 2.0 * self.n_layers * self.n_kv_heads * self.head_dim * kv_bytes_per_element
+        return 2.0 * self.n_attention_layers * self.n_kv_heads * self.head_dim * kv_bytes_per_element
 
 
 @cache
 def _library() -> dict[str, dict[str, Any]]:
+    """Entries by name; one that has the shape of another holds that one's figures and its own sources."""
     entries: dict[str, dict[str, Any]] = json.loads(_LIBRARY.read_text(encoding="utf-8"))
-    return entries
+    return {name: entries.get(entry.get("same_shape_as", ""), {}) | entry for name, entry in entries.items()}
 
 
 def model_names() -> list[str]:

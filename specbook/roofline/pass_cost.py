@@ -50,6 +50,11 @@ class StepCost:
         One position's vector between layers, which devices exchange.
     n_devices : float
         Devices that share each product; all figures above are of one of them.
+    n_linear_layers : float
+        Layers with linear attention, which keep a state instead of keys and values.
+    state_bytes_per_position : float
+        The states of all those layers of one sequence. A pass reads them once, and writes them after each of its
+        positions, since a verify pass may end at any.
     """
 
     products: tuple[ProductCost, ...]
@@ -59,11 +64,14 @@ class StepCost:
     attention_flops_per_token_and_context: float
     hidden_bytes: float
     n_devices: float = 1.0
+    n_linear_layers: float = 0.0
+    state_bytes_per_position: float = 0.0
 
     @property
     def kv_bytes_per_token_and_layer(self) -> float:
-        """Keys and values of one token in one layer; 0 without layers."""
-        return self.kv_bytes_per_token / self.n_layers if self.n_layers else 0.0
+        """Keys and values of one token in one layer that keeps them; 0 without layers."""
+        n_layers = self.n_layers - self.n_linear_layers
+        return self.kv_bytes_per_token / n_layers if n_layers else 0.0
 
     @property
     def dense_weight_bytes(self) -> float:
@@ -115,7 +123,9 @@ def step_cost(
     """What one forward pass of a model moves and computes, on one of the devices that share it.
 
     The input embedding is a look-up and is not counted; the output head is a matrix product at every position. With
-    latent attention the up-projections are absorbed into queries and outputs, as decode kernels do.
+    latent attention the up-projections are absorbed into queries and outputs, as decode kernels do. Linear attention
+    reads and writes its state at every position: a verify pass keeps the state after each draft token, since it
+    cannot be cut back to the accepted ones as a cache can.
 
     Parameters
     ----------
@@ -149,17 +159,20 @@ def step_cost(
     n_devices = float(check_counts("tensor_parallel", tensor_parallel, minimum=1))
     width = precision(precision_name)
     head = product_cost(spec.vocab_size, spec.hidden_size, width.head_bytes, 1.0, width.activation_bytes)
-    layers = [*_attention_products(spec, width), *_feed_forward_products(spec, width)]
+    layers = [*_attention_products(spec, width), *_linear_products(spec, width), *_feed_forward_products(spec, width)]
+    states = _state_updates(spec, width, n_devices)
     kv_width = width.activation_bytes if kv_bytes_per_element is None else kv_bytes_per_element
     kv_devices = 1.0 if spec.has_latent_attention else min(n_devices, float(spec.n_kv_heads))
     return StepCost(
-        products=tuple(_shared(each, n_devices) for each in [*layers, head]),
+        products=(*(_shared(each, n_devices) for each in layers), *states, _shared(head, n_devices)),
         n_layers=float(spec.n_layers),
         n_mixture_layers=float(spec.n_mixture_layers),
         kv_bytes_per_token=spec.kv_bytes_per_token(kv_width) / kv_devices,
         attention_flops_per_token_and_context=_attention_flops(spec) / n_devices,
         hidden_bytes=spec.hidden_size * width.activation_bytes,
         n_devices=n_devices,
+        n_linear_layers=float(spec.n_linear_layers),
+        state_bytes_per_position=sum(each.count * each.activation_bytes_per_row for each in states),
     )
 
 
@@ -171,7 +184,7 @@ def _shared(each: ProductCost, n_devices: float) -> ProductCost:
 def _attention_flops(spec: ModelSpec) -> float:
     if spec.has_latent_attention:  # scores over latent and rotation, values over the latent
         return 2.0 * spec.n_layers * spec.n_heads * (2 * spec.kv_lora_rank + spec.rope_head_dim)
-    return 4.0 * spec.n_layers * spec.n_heads * spec.head_dim
+    return 4.0 * spec.n_attention_layers * spec.n_heads * spec.head_dim
 
 
 def _products(shapes: list[tuple[int, int]], width: Precision, count: int) -> list[ProductCost]:
@@ -182,8 +195,42 @@ def _attention_products(spec: ModelSpec, width: Precision) -> list[ProductCost]:
     if spec.has_latent_attention:
         return _products(_latent_shapes(spec), width, spec.n_layers)
     q_size, kv_size = spec.n_heads * spec.head_dim, spec.n_kv_heads * spec.head_dim
-    shapes = [(q_size + 2 * kv_size, spec.hidden_size), (spec.hidden_size, q_size)]
-    return _products(shapes, width, spec.n_layers)
+    inputs = (1 + spec.attention_gate) * q_size + 2 * kv_size
+    shapes = [(inputs, spec.hidden_size), (spec.hidden_size, q_size)]
+    return _products(shapes, width, spec.n_attention_layers)
+
+
+def _linear_products(spec: ModelSpec, width: Precision) -> list[ProductCost]:
+    if not spec.n_linear_layers:
+        return []
+    inputs = 2 * spec.linear_key_size + 2 * spec.linear_value_size + 2 * spec.linear_value_heads
+    shapes = [(inputs, spec.hidden_size), (spec.hidden_size, spec.linear_value_size)]
+    return _products(shapes, width, spec.n_linear_layers)
+
+
+# Checkpoints of these models ask for states of 32 bits (`mamba_ssm_dtype`).
+_STATE_BYTES_EACH = 4.0
+# A position decays the state, asks it for the key's value, adds the correction and asks it for the query's.
+_STATE_FLOPS_EACH = 1.0 + 2.0 + 2.0 + 2.0
+
+
+def _state_updates(spec: ModelSpec, width: Precision, n_devices: float) -> list[ProductCost]:
+    """What linear attention does besides its projections: a state of each sequence, written after every position.
+
+    Verify kernels keep it on the chip from position to position, and read it once (flashinfer's ``gdn_decode``).
+    """
+    if not spec.n_linear_layers:
+        return []
+    n_shares = min(n_devices, float(spec.linear_value_heads))
+    conv = spec.linear_conv_channels * spec.linear_conv_width
+    state_bytes = spec.linear_state_size * _STATE_BYTES_EACH + conv * width.activation_bytes
+    update = ProductCost(
+        count=float(spec.n_linear_layers),
+        weight_bytes=0.0,
+        flops_per_row=(_STATE_FLOPS_EACH * spec.linear_state_size + 2.0 * conv) / n_shares,
+        activation_bytes_per_row=state_bytes / n_shares,
+    )
+    return [update]
 
 
 def _latent_shapes(spec: ModelSpec) -> list[tuple[int, int]]:

@@ -93,9 +93,10 @@ def memory_seconds(tokens: Any, batch: Any, context: Any, cost: StepCost, device
 
     Notes
     -----
-    .. math:: T_m = (W + \kappa B L) / \beta
+    .. math:: T_m = (W + \kappa B L + \sigma B (1 + w)) / \beta
 
-    The cache of a sequence is read once for all its K + 1 positions, as the kernels of data-centre GPUs do.
+    The cache of a sequence is read once for all its K + 1 positions, as the kernels of data-centre GPUs do; recurrent
+    states, of :math:`\sigma` bytes, are read once and written after each of them.
 
     References
     ----------
@@ -105,7 +106,10 @@ def memory_seconds(tokens: Any, batch: Any, context: Any, cost: StepCost, device
     if cost.expert_weight_bytes:
         coverage = expert_coverage(batch * tokens, cost.n_experts, cost.n_experts_per_token, xp=xp)
         weight_bytes = weight_bytes + cost.expert_weight_bytes * coverage
-    return (weight_bytes + batch * context * cost.kv_bytes_per_token) / device.bandwidth_bytes_per_s
+    cache_bytes = batch * context * cost.kv_bytes_per_token
+    if cost.state_bytes_per_position:
+        cache_bytes = cache_bytes + batch * (1.0 + tokens) * cost.state_bytes_per_position
+    return (weight_bytes + cache_bytes) / device.bandwidth_bytes_per_s
 
 
 def step_seconds(tokens: Any, batch: Any, context: Any, cost: StepCost, device: DeviceRates, xp: Any = np) -> Any:
