@@ -134,6 +134,7 @@ def summary(result: FunnelResult) -> dict[str, Any]:
             "step_time": config.step_time,
             "step_time_sources": _step_time_sources(result),
             "tensor_parallel": config.tensor_parallel,
+            "engine_overheads": None if config.overheads is None else config.overheads.label,
             "batches": list(config.batches),
             "contexts": list(config.contexts),
             "assume": config.assume,

@@ -11,6 +11,7 @@ from specbook.acceptance.profile import AcceptanceProfile
 from specbook.checks import BadInput
 from specbook.hardware.profile import HardwareProfile
 from specbook.roofline.drafting import MethodName, costs_like
+from specbook.roofline.engine_overheads import EngineOverheads
 from specbook.roofline.grid import GridConfig, MeasuredPair, StepTimeKind
 from specbook.roofline.measured_steps import measured_steps
 from specbook.roofline.model_spec import ModelSpec
@@ -41,6 +42,8 @@ class FunnelConfig:
         Which of a device's calibrations, or the engine of its measured passes.
     tensor_parallel : int
         Devices of a kind that share the models.
+    overheads : EngineOverheads or None
+        What an engine spends beside the passes; nothing is added without one.
     tree_nodes : tuple of int
         Sizes of trees to offer where the evidence is of trees.
     """
@@ -59,6 +62,7 @@ class FunnelConfig:
     step_time: StepTimeKind = "calibrated"
     backend: str | None = None
     tensor_parallel: int = 1
+    overheads: EngineOverheads | None = None
     tree_nodes: tuple[int, ...] = TREE_NODES
 
     def grids(self) -> list[GridConfig]:
@@ -89,6 +93,7 @@ class FunnelConfig:
             backend=None if self.step_time == "measured" else self.backend,
             measured_steps=self._measured(method) if self.step_time == "measured" else (),
             tensor_parallel=self.tensor_parallel,
+            overheads=self.overheads,
         )
 
     def method_of(self, measured: str | None) -> MethodName:
@@ -112,7 +117,7 @@ class FunnelConfig:
             raise BadInput(
                 "measured passes are of one device", field="tensor_parallel", value=self.tensor_parallel, remedy=remedy
             )
-        if method in ("eagle", "mtp", "medusa"):
+        if method in ("eagle", "eagle3", "mtp", "medusa"):
             remedy = "use --step-time calibrated, which models it"
             raise BadInput("measured passes are of whole models", field="method", value=method, remedy=remedy)
         draft = self.draft if method == "draft_model" else None

@@ -17,12 +17,18 @@ _IDEAL = (
 )
 _CALIBRATED = (
     "step times are calibrated, {sources}. Sampling, scheduling and the server's own time between steps are not in "
-    "them, so a measured gain is mostly smaller still"
+    "them, so a measured gain is mostly smaller still; --engine-overheads adds what an engine was found to spend"
+)
+_HOSTED = (
+    "step times are calibrated, {sources}. What an engine spends beside the passes is in them, {engine}; prompts and "
+    "requests that come and go are not"
 )
 _MEASURED = (
     "step times are measured passes, interpolated between the measured points and never beyond them, with weights as "
     "they were measured; the stated format counts in memory alone"
 )
+_ADDED = "what an engine spends beside the passes is added, {engine}"
+_ADDED_TO_MEASURED = f"{_ADDED}; passes that were measured inside a server hold some of it already"
 MEMORY = "memory is counted in full: weights and cache, with nothing set aside for activations or the runtime"
 
 
@@ -49,6 +55,7 @@ def funnel_notes(config: FunnelConfig, candidates: Sequence[DraftCandidates]) ->
     return (
         _step_time_note(config),
         MEMORY,
+        *_overhead_notes(config),
         *_identity_notes(config),
         *_pair_notes(config),
         *_assumption_notes(candidates),
@@ -64,9 +71,19 @@ def _step_time_note(config: FunnelConfig) -> str:
     names: dict[str, list[str]] = {}
     for profile in config.hardware:
         names.setdefault(calibration_label(profile, config.backend), []).append(profile.name)
-    if len(names) == 1:
-        return _CALIBRATED.format(sources=next(iter(names)))
-    return _CALIBRATED.format(sources="; ".join(f"{label} ({', '.join(who)})" for label, who in names.items()))
+    sources = "; ".join(f"{label} ({', '.join(who)})" for label, who in names.items())
+    sources = next(iter(names)) if len(names) == 1 else sources
+    if config.overheads is not None:
+        return _HOSTED.format(sources=sources, engine=config.overheads.label)
+    return _CALIBRATED.format(sources=sources)
+
+
+def _overhead_notes(config: FunnelConfig) -> list[str]:
+    """Where an engine's seconds are in step times whose own note does not speak of them."""
+    if config.overheads is None or config.step_time == "calibrated":
+        return []
+    text = _ADDED_TO_MEASURED if config.step_time == "measured" else _ADDED
+    return [text.format(engine=config.overheads.label)]
 
 
 def _assumption_notes(candidates: Sequence[DraftCandidates]) -> list[str]:

@@ -75,6 +75,7 @@ def sweep_summary(configs: Sequence[FunnelConfig], result: SweepResult) -> dict[
             "batches": list(first.batches),
             "contexts": list(first.contexts),
             "step_time": first.step_time,
+            "engine_overheads": None if first.overheads is None else first.overheads.label,
             "assume": first.assume,
             "evidence": [evidence_of(profile) for profile in first.profiles],
         },

@@ -14,7 +14,8 @@ from specbook.funnel_config import FunnelConfig
 from specbook.funnel_notes import MEMORY, funnel_notes
 from specbook.roofline.calibrated import CalibratedRoofline
 from specbook.roofline.calibrations import calibrated_rates
-from specbook.roofline.drafting import MethodName, SequentialDrafter, drafter_cost, drafter_of, drafter_weight_bytes
+from specbook.roofline.drafting import MethodName, drafter_cost, drafter_of, drafter_weight_bytes, sequential_part
+from specbook.roofline.engine_overheads import engine_step, hosting
 from specbook.roofline.measured_steps import MeasuredSteps, measured_steps
 from specbook.roofline.pass_cost import StepCost, step_cost
 from specbook.roofline.step_time import DoctrineRoofline, StepTime, device_rates
@@ -339,7 +340,7 @@ def _method(funnel: FunnelConfig) -> MethodName:
     if method == "lookahead":
         remedy = "simulate another method"
         raise BadInput("its verify passes are wider than K + 1", field="method", value=method, remedy=remedy)
-    if funnel.step_time == "measured" and method in ("eagle", "mtp", "medusa"):
+    if funnel.step_time == "measured" and method in ("eagle", "eagle3", "mtp", "medusa"):
         remedy = "use --step-time calibrated, which models it"
         raise BadInput("measured passes are of whole models", field="method", value=method, remedy=remedy)
     return method
@@ -369,15 +370,18 @@ def _blocks(funnel: FunnelConfig, method: MethodName | None, n_heads: int, limit
 def _iteration_time(funnel: FunnelConfig, longest_tokens: int) -> SteppedTime:
     roofline = _roofline(funnel, step_cost(funnel.target, funnel.precision, tensor_parallel=funnel.tensor_parallel))
     if funnel.step_time != "measured":
-        return SteppedTime(step=roofline, max_context_tokens=longest_tokens)
+        step = engine_step(funnel.overheads, roofline)
+        # Kernels for few rows lose what a step in an engine adds; those for prompts do not.
+        prefill = None if step is roofline else roofline
+        return SteppedTime(step=step, max_context_tokens=longest_tokens, prefill=prefill)
     if funnel.tensor_parallel > 1:
         remedy = "use --step-time calibrated, which models what devices exchange"
         value = funnel.tensor_parallel
         raise BadInput("measured passes are of one device", field="tensor_parallel", value=value, remedy=remedy)
-    step = measured_steps(funnel.hardware[0], funnel.target.name, funnel.backend)
-    low, high = _measured_contexts(step, longest_tokens)
+    measured = measured_steps(funnel.hardware[0], funnel.target.name, funnel.backend)
+    low, high = _measured_contexts(measured, longest_tokens)
     # Verify passes are a few positions wide; nobody measures prompts so.
-    return SteppedTime(step=step, min_context_tokens=low, max_context_tokens=high, prefill=roofline)
+    return SteppedTime(step=measured, min_context_tokens=low, max_context_tokens=high, prefill=roofline)
 
 
 def _draft_time(funnel: FunnelConfig, method: MethodName | None, longest_tokens: int) -> DraftTime:
@@ -385,16 +389,19 @@ def _draft_time(funnel: FunnelConfig, method: MethodName | None, longest_tokens:
         return NoDraft()
     name = funnel.draft_precision
     cost = drafter_cost(method, funnel.target, funnel.draft, name, funnel.tensor_parallel)
+    hosted = hosting(funnel.overheads)
     if cost is None:
-        return SteppedDraft(drafter=drafter_of(method, None), prefill_step=None, max_context_tokens=longest_tokens)
+        return SteppedDraft(
+            drafter=drafter_of(method, None, **hosted), prefill_step=None, max_context_tokens=longest_tokens
+        )
     step, low, high = _roofline(funnel, cost, name), 0, longest_tokens
     if funnel.step_time == "measured" and funnel.draft is not None:
         measured = measured_steps(funnel.hardware[0], funnel.draft.name, funnel.backend)
         step, (low, high) = measured, _measured_contexts(measured, longest_tokens)
-    drafter = drafter_of(method, step)
+    drafter = drafter_of(method, step, **hosted)
     # Nobody needs logits of a drafter over a prompt, so that its output head is left out there.
     headless = replace(cost, products=cost.products[:-1])
-    prefill = _roofline(funnel, headless, name) if isinstance(drafter, SequentialDrafter) else None
+    prefill = None if sequential_part(drafter) is None else _roofline(funnel, headless, name)
     return SteppedDraft(drafter=drafter, prefill_step=prefill, min_context_tokens=low, max_context_tokens=high)
 
 

@@ -31,6 +31,7 @@ from specbook.commands.projection import (
     MaxLengthOption,
     MethodChoice,
     MethodOption,
+    OverheadsOption,
     StepsOption,
     StepTimeName,
     StepTimeOption,
@@ -104,6 +105,7 @@ def funnel_command(
     steps: StepsOption = None,
     tree_nodes: TreeNodesOption = TREE_NODES_TEXT,
     tensor_parallel: DevicesOption = 1,
+    engine_overheads: OverheadsOption = None,
     trace: Annotated[Path | None, typer.Option("--trace", help="Recorded requests, in any known format.")] = None,
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip rows of it that cannot be used, counted.")] = False,
     time_factor: Annotated[float | None, typer.Option(help="Multiply every arrival; 0.5 is twice the load.")] = None,
@@ -175,6 +177,7 @@ def funnel_command(
                         "steps": steps,
                         "tree_nodes": tree_nodes,
                         "tensor_parallel": tensor_parallel,
+                        "engine_overheads": engine_overheads,
                     },
                     load=LoadOptions(
                         trace=trace,

@@ -22,6 +22,7 @@ _OPTIONS = {
     "draft_length": "--draft-length",
     "draft_precision": "--draft-precision",
     "drafter": "--drafter",
+    "engine_overheads": "--engine-overheads",
     "hardware": "--hardware",
     "max_batch": "--max-batch",
     "max_waiting": "--max-waiting",

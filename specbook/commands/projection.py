@@ -36,6 +36,7 @@ class MethodChoice(StrEnum):
     evidence = "evidence"
     draft_model = "draft_model"
     eagle = "eagle"
+    eagle3 = "eagle3"
     mtp = "mtp"
     medusa = "medusa"
     ngram = "ngram"
@@ -84,6 +85,10 @@ StepsOption = Annotated[
 DevicesOption = Annotated[
     int, typer.Option("--tensor-parallel", min=1, max=1024, help="Devices that share the models.")
 ]
+OverheadsOption = Annotated[
+    str | None,
+    typer.Option("--engine-overheads", help="Add what an engine spends beside the passes: sglang, vllm, tensorrt-llm."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -109,6 +114,7 @@ def project_command(
     steps: StepsOption = None,
     tree_nodes: TreeNodesOption = TREE_NODES_TEXT,
     tensor_parallel: DevicesOption = 1,
+    engine_overheads: OverheadsOption = None,
     top: Annotated[int, typer.Option(min=1, help="Ranks to print for each batch and context.")] = 3,
     json: JsonFlag = False,
 ) -> None:
@@ -133,6 +139,7 @@ def project_command(
         steps=steps,
         tree_nodes=tree_nodes,
         tensor_parallel=tensor_parallel,
+        engine_overheads=engine_overheads,
     )
     result = run_funnel(config)
     write_ranking(result, out)
@@ -154,6 +161,7 @@ def funnel_config(
     method: MethodChoice,
     steps: Sequence[Path] | None,
     tree_nodes: str,
+    engine_overheads: str | None,
     **choices: Any,
 ) -> FunnelConfig:
     """What the options of a command say, checked; ``axes`` are the lists of batches and contexts as they were given.
@@ -166,6 +174,7 @@ def funnel_config(
     from specbook.funnel_config import FunnelConfig
     from specbook.hardware.profile import catalogue_names, load_hardware
     from specbook.roofline.drafting import costs_like
+    from specbook.roofline.engine_overheads import engine_overheads as overheads_of_engine
     from specbook.roofline.model_spec import model
     from specbook.roofline.model_spec import precision as weight_format
 
@@ -189,6 +198,7 @@ def funnel_config(
         draft_precision=draft_precision.casefold(),
         method=None if method is MethodChoice.evidence else costs_like(method.value),
         tree_nodes=integers(tree_nodes, "--tree-nodes", 512),
+        overheads=None if engine_overheads is None else overheads_of_engine(engine_overheads),
         **choices,
     )
 

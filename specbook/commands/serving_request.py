@@ -33,6 +33,7 @@ class EngineOptions:
     precision: str = "bf16"
     draft_precision: str = "bf16"
     tensor_parallel: int = 1
+    engine_overheads: str | None = None
     method: MethodChoice = MethodChoice.evidence
     backend: str | None = None
     steps: tuple[Path, ...] = ()
@@ -143,6 +144,7 @@ def _funnel(request: SimulationRequest, load: Load) -> FunnelConfig:
         steps=engine.steps,
         tree_nodes=TREE_NODES_TEXT,
         tensor_parallel=engine.tensor_parallel,
+        engine_overheads=engine.engine_overheads,
     )
 
 

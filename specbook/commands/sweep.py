@@ -21,6 +21,7 @@ from specbook.commands.projection import (
     MaxLengthOption,
     MethodChoice,
     MethodOption,
+    OverheadsOption,
     StepsOption,
     StepTimeName,
     StepTimeOption,
@@ -64,6 +65,7 @@ def sweep_command(
     steps: StepsOption = None,
     tree_nodes: TreeNodesOption = TREE_NODES_TEXT,
     tensor_parallel: DevicesOption = 1,
+    engine_overheads: OverheadsOption = None,
     jobs: JobsOption = 1,
     cluster: ClusterOption = None,
     json: JsonFlag = False,
@@ -89,6 +91,7 @@ def sweep_command(
             steps=steps,
             tree_nodes=tree_nodes,
             tensor_parallel=tensor_parallel,
+            engine_overheads=engine_overheads,
         )
         for name in target
         for weight_format in precision.split(",")

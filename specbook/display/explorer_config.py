@@ -24,10 +24,10 @@ STEP_TIMES = {"calibrated": "calibrated", "ideal": "doctrine"}
 
 # What the menu of methods shows, and what drafts.
 METHOD_NAMES: dict[MethodName, str] = {
-    "draft_model": "draft model", "eagle": "EAGLE", "mtp": "MTP", "medusa": "Medusa", "ngram": "prompt look-up",
-    "lookahead": "lookahead",
+    "draft_model": "draft model", "eagle": "EAGLE", "eagle3": "EAGLE-3", "mtp": "MTP", "medusa": "Medusa",
+    "ngram": "prompt look-up", "lookahead": "lookahead",
 }  # fmt: skip
-_DRAFTERS = {"eagle": "EAGLE head", "mtp": "MTP layer", "medusa": "Medusa heads"}
+_DRAFTERS = {"eagle": "EAGLE head", "eagle3": "EAGLE-3 head", "mtp": "MTP layer", "medusa": "Medusa heads"}
 
 Range = tuple[str, int, int, int]
 Menu = tuple[str, dict[str, str]]

@@ -27,6 +27,7 @@ from specbook.display.sphinx_charts import chart_node
 from specbook.display.sphinx_evidence import library_table, published_figures, readers_table
 from specbook.display.sphinx_hardware import by_ridge_point, hardware_table
 from specbook.display.sphinx_nodes import Cell, bullets, folded, link, paragraph, section, table
+from specbook.display.sphinx_overheads import overheads_table
 from specbook.display.sphinx_receipt import receipt_shown
 from specbook.files import schema_name, to_json
 from specbook.hardware.profile import HardwareProfile
@@ -231,7 +232,9 @@ def paying_range(row: dict[str, Any]) -> str:
 
 
 class SpecbookDirective(SphinxDirective):
-    """``{specbook}`` with hardware, models, library, readers, space, results, here, or schema- and a name of SCHEMAS.
+    """``{specbook}`` with a part's name: hardware, models, library, readers, engine-overheads, space, results, here.
+
+    ``{specbook} schema-NAME`` shows the fields of a file, NAME being one of SCHEMAS.
 
     ``{specbook} published KEY..`` shows the published figures of the sources with these keys of the bibliography;
     ``{specbook} receipt NAME`` a stored receipt.
@@ -246,6 +249,7 @@ class SpecbookDirective(SphinxDirective):
             "hardware": hardware_table,
             "models": models_table,
             "library": library_table,
+            "engine-overheads": overheads_table,
             "readers": readers_table,
             "published": lambda: published_figures(self.arguments[1:] or list(published_sources())),
             "receipt": lambda: receipt_shown(" ".join(self.arguments[1:])),

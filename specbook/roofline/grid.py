@@ -14,6 +14,7 @@ from specbook.hardware.profile import HardwareProfile
 from specbook.roofline.calibrated import CalibratedRoofline
 from specbook.roofline.calibrations import calibration_label, stacked_rates
 from specbook.roofline.drafting import MethodName, drafter_cost, drafter_of, drafter_weight_bytes
+from specbook.roofline.engine_overheads import EngineOverheads, EngineStep, engine_step, hosting
 from specbook.roofline.model_spec import ModelSpec
 from specbook.roofline.pass_cost import StepCost, step_cost
 from specbook.roofline.speedup import DraftingPair, kv_bytes, memory_bytes, round_times
@@ -66,6 +67,8 @@ class GridConfig:
         For ``measured``, one a device.
     tensor_parallel : int
         Devices of a kind that share the models.
+    overheads : EngineOverheads or None
+        What an engine spends beside the passes; nothing is added without one.
 
     Raises
     ------
@@ -88,6 +91,7 @@ class GridConfig:
     backend: str | None = None
     measured_steps: tuple[MeasuredPair, ...] = ()
     tensor_parallel: int = 1
+    overheads: EngineOverheads | None = None
 
     def __post_init__(self) -> None:
         if not self.hardware:
@@ -214,13 +218,13 @@ def drafting_pair(config: GridConfig) -> DraftingPair:
     if config.step_time == "measured":
         target, draft = _measured(config)
     else:
-        target = _roofline(config, cost, config.precision)
+        target = engine_step(config.overheads, _roofline(config, cost, config.precision))
         draft = None if draft_cost is None else _roofline(config, draft_cost, config.draft_precision)
     n_heads = max(config.candidates.draft_lengths)
     own = drafter_weight_bytes(config.method, config.target, config.draft, config.draft_precision, n_heads)
     return DraftingPair(
         target=target,
-        drafter=drafter_of(config.method, draft),
+        drafter=drafter_of(config.method, draft, **hosting(config.overheads)),
         target_weight_bytes=config.target.weight_bytes(config.precision) / share,
         draft_weight_bytes=own / share,
         target_kv_bytes_per_token=cost.kv_bytes_per_token,
@@ -273,9 +277,10 @@ def evaluate_grid(config: GridConfig) -> GridArrays:
 
 def is_compute_bound(pair: DraftingPair, n_nodes: Any, batch: Any, context: Any) -> Any:
     """Whether the verify pass is bound by arithmetic; None for measured times, which do not say."""
-    if not isinstance(pair.target, CalibratedRoofline | DoctrineRoofline):
+    target = pair.target.step if isinstance(pair.target, EngineStep) else pair.target
+    if not isinstance(target, CalibratedRoofline | DoctrineRoofline):
         return None
-    return pair.target.is_compute_bound(pair.drafter.verify_width(n_nodes), batch, context)
+    return target.is_compute_bound(pair.drafter.verify_width(n_nodes), batch, context)
 
 
 def project(config: GridConfig) -> pl.DataFrame:
@@ -383,10 +388,11 @@ def step_time_sources(config: GridConfig) -> list[str]:
     >>> step_time_sources(example_grid())
     ['fitted to published tables']
     """
+    engine = "" if config.overheads is None else f"; {config.overheads.label}"
     if config.step_time == "calibrated":
-        return [calibration_label(profile, config.backend) for profile in config.hardware]
+        return [f"{calibration_label(profile, config.backend)}{engine}" for profile in config.hardware]
     text = "measured passes" if config.step_time == "measured" else "ideal bound"
-    return [text] * len(config.hardware)
+    return [f"{text}{engine}"] * len(config.hardware)
 
 
 def example_grid() -> GridConfig:

@@ -20,7 +20,15 @@ from scipy.optimize import minimize_scalar
 from specbook.checks import BadInput
 from specbook.files import read_json
 from specbook.roofline.calibrated import product_seconds
-from specbook.roofline.published_settings import MODELS, PublishedFigure, expert_products, round_of, target_step
+from specbook.roofline.engine_overheads import engine_overheads
+from specbook.roofline.published_settings import (
+    MODELS,
+    PublishedFigure,
+    expert_products,
+    round_of,
+    target_step,
+    token_rate,
+)
 
 _FIGURES = Path(__file__).with_name("published.json")
 _COLUMNS: dict[str, Any] = {
@@ -145,6 +153,52 @@ def published_curve(group: str) -> pl.DataFrame:
         raise BadInput("no such group of figures", field="group", value=group, remedy=f"one of {', '.join(groups)}")
     axes = ["target", "drafter", "draft_length", "context", "batch"]
     return table.filter(group=group).unpivot(["published", "model"], index=axes, variable_name="source")
+
+
+def served_comparisons(group: str, engine: str) -> pl.DataFrame:
+    """Published token rates beside the model's, with what an engine spends beside the passes and without it.
+
+    Parameters
+    ----------
+    group : str
+        Of figures in tokens a second, such as ``eagle3-batch1``.
+    engine : str
+        Of :func:`~specbook.roofline.engine_overheads.engine_names`.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``drafter`` (null without speculation), ``published``, ``passes`` and ``served``, in tokens per second.
+
+    Raises
+    ------
+    BadInput
+        If there is no such group, or nobody fitted that engine.
+
+    References
+    ----------
+    eagle2025
+
+    Examples
+    --------
+    >>> served_comparisons("eagle3-batch1", "sglang").columns
+    ['drafter', 'published', 'passes', 'served']
+    """
+    overheads = engine_overheads(engine)
+    figures = [each for each in published_figures() if each.group == group and each.kind == "tokens_per_s"]
+    if not figures:
+        raise BadInput("no such group of token rates", field="group", value=group, remedy="eagle3-batch1 is one")
+    return pl.DataFrame(
+        [
+            {
+                "drafter": figure.drafter,
+                "published": figure.published,
+                "passes": token_rate(figure),
+                "served": token_rate(figure, overheads),
+            }
+            for figure in figures
+        ]
+    )
 
 
 def routing_exponents() -> pl.DataFrame:

@@ -15,6 +15,7 @@ from specbook.hardware.profile import catalogue_device
 from specbook.roofline.calibrated import CalibratedRoofline, product_seconds
 from specbook.roofline.calibrations import calibrated_rates
 from specbook.roofline.drafting import MethodName, drafter_cost, drafter_of
+from specbook.roofline.engine_overheads import EngineOverheads, engine_step, hosting
 from specbook.roofline.model_spec import ModelSpec, model
 from specbook.roofline.pass_cost import ProductCost, StepCost, expert_coverage, step_cost
 from specbook.roofline.speedup import DraftingPair, RoundTimes, round_seconds, round_times, speedup
@@ -169,8 +170,14 @@ def _drafter_step(figure: PublishedFigure, method: MethodName) -> StepTime | Non
     return step if figure.draft_window is None else Windowed(step=step, window=figure.draft_window)
 
 
-def round_of(figure: PublishedFigure) -> RoundTimes | None:
+def round_of(figure: PublishedFigure, overheads: EngineOverheads | None = None) -> RoundTimes | None:
     """Times of one round by the calibrated model, at one token a round where the tokens are not known.
+
+    Parameters
+    ----------
+    figure : PublishedFigure
+    overheads : EngineOverheads, optional
+        Of an engine; without them, passes alone.
 
     Returns
     -------
@@ -187,8 +194,8 @@ def round_of(figure: PublishedFigure) -> RoundTimes | None:
     if figure.method is None or figure.kind not in ("speedup", "tpot_ms", "tokens_per_s"):
         return None
     pair = DraftingPair(
-        target=target_step(figure),
-        drafter=drafter_of(figure.method, _drafter_step(figure, figure.method)),
+        target=engine_step(overheads, target_step(figure)),
+        drafter=drafter_of(figure.method, _drafter_step(figure, figure.method), **hosting(overheads)),
         target_weight_bytes=0.0,
         draft_weight_bytes=0.0,
         target_kv_bytes_per_token=0.0,
@@ -199,8 +206,21 @@ def round_of(figure: PublishedFigure) -> RoundTimes | None:
     return round_times(depth, float(nodes), float(figure.batch), float(figure.context), figure.tokens or 1.0, pair)
 
 
-def _decode_s(figure: PublishedFigure) -> float:
-    times = round_of(figure)
+def token_rate(figure: PublishedFigure, overheads: EngineOverheads | None = None) -> float:
+    """Tokens per second of all sequences, with an engine's overheads or without.
+
+    Examples
+    --------
+    >>> from specbook.roofline.published import published_figures
+    >>> figure = next(each for each in published_figures() if each.group == "eagle3-batch1")
+    >>> print(f"{token_rate(figure):.0f} tokens/s")
+    163 tokens/s
+    """
+    return figure.batch / _decode_s(figure, overheads)
+
+
+def _decode_s(figure: PublishedFigure, overheads: EngineOverheads | None = None) -> float:
+    times = round_of(figure, overheads)
     return float(target_step(figure)(1, figure.batch, figure.context) if times is None else times.tpot_s)
 
 
@@ -279,7 +299,7 @@ MODELS: dict[str, Callable[[PublishedFigure], float]] = {
     "layer_ratio": _layer_ratio,
     "round_rate": _round_rate,
     "speedup": _round_gain,
-    "tokens_per_s": lambda figure: figure.batch / _decode_s(figure),
+    "tokens_per_s": token_rate,
     "tpot_ms": lambda figure: 1e3 * _decode_s(figure),
     "verify_ratio": _verify_ratio,
 }

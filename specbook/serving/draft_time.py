@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specbook.checks import Floats, check_non_negative
-from specbook.roofline.drafting import Drafter, SequentialDrafter
+from specbook.roofline.drafting import Drafter, HostedDrafter, sequential_part
 from specbook.roofline.step_time import StepTime
 from specbook.serving.context_tables import ContextTables, by_distinct, check_context_range, context_nodes
 from specbook.serving.stepped_time import SteppedTime
@@ -156,7 +156,7 @@ class SteppedDraft:
     -----
     Times are tabulated over the context, as those of ``SteppedTime`` are. Where sequences stop one by one, a
     ``SequentialDrafter`` takes a pass over those that are left, at the mean context of all, for each token; any other
-    drafter costs what the longest draft of the round does.
+    drafter costs what the longest draft of the round does. An engine's share of a round is paid once in either case.
 
     Examples
     --------
@@ -195,10 +195,10 @@ class SteppedDraft:
             If a mean context was not tabulated, or the drafter's step time refuses a batch.
         """
         mean_tokens = context_tokens / n_decodes
-        if isinstance(self.drafter, SequentialDrafter):
+        if sequential_part(self.drafter) is not None:
             passes = by_distinct(reached, np.broadcast_to(mean_tokens, reached.shape), self._one_pass)
             # One after the other, so that a round alone adds up to the same bits as among many.
-            return sum(passes, start=np.zeros(mean_tokens.shape))
+            return sum(passes, start=np.where(_longest(reached) > 0, self._round_s, 0.0))
         return by_distinct(
             _longest(reached), mean_tokens, lambda length, mean: self._drafted(length, length, n_decodes, mean)
         )
@@ -223,16 +223,29 @@ class SteppedDraft:
 
     @cached_property
     def _tables(self) -> ContextTables:
-        step = self.drafter.step if isinstance(self.drafter, SequentialDrafter) else None
+        sequential = sequential_part(self.drafter)
+        step = None if sequential is None else sequential.step
         nodes = context_nodes(self.min_context_tokens, self.max_context_tokens, step)
         return ContextTables(seconds=self.drafter.seconds, nodes=nodes)
+
+    @cached_property
+    def _pass_tables(self) -> ContextTables:
+        """Of passes alone, without what an engine adds to a round."""
+        if not isinstance(self.drafter, HostedDrafter):
+            return self._tables
+        return ContextTables(seconds=replace(self.drafter, round_s=0.0).seconds, nodes=self._tables.nodes)
+
+    @property
+    def _round_s(self) -> float:
+        return self.drafter.round_s if isinstance(self.drafter, HostedDrafter) else 0.0
 
     def _drafted(self, draft_length: float, n_nodes: float, n_decodes: float, mean_tokens: Floats) -> Floats:
         seconds: Floats = self._tables.at((draft_length, n_nodes, n_decodes), mean_tokens)
         return seconds
 
     def _one_pass(self, batch: float, mean_tokens: Floats) -> Floats:
-        return self._drafted(1, 1, batch, mean_tokens) if batch else np.zeros(mean_tokens.shape)
+        seconds: Floats = self._pass_tables.at((1, 1, batch), mean_tokens) if batch else np.zeros(mean_tokens.shape)
+        return seconds
 
 
 def _longest(reached: NDArray[np.int64]) -> NDArray[np.int64]:

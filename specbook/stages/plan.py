@@ -12,6 +12,7 @@ from typing import Any
 from specbook.checks import BadInput, check_counts, printable
 from specbook.funnel_config import FunnelConfig
 from specbook.progress import Progress, silent
+from specbook.roofline.engine_overheads import CONSTANTS, EngineOverheads
 from specbook.serving.slo import Slo
 from specbook.serving_setup import EngineLimits
 from specbook.stages.load import FunnelLoad
@@ -190,6 +191,7 @@ class FunnelPlan:
             "step_time": config.step_time,
             "backend": config.backend,
             "tensor_parallel": config.tensor_parallel,
+            "engine_overheads": None if config.overheads is None else _stated(config.overheads),
         }
 
     @property
@@ -201,6 +203,11 @@ class FunnelPlan:
             "max_draft_length": config.max_draft_length,
             "tree_nodes": list(config.tree_nodes),
         }
+
+
+def _stated(overheads: EngineOverheads) -> dict[str, Any]:
+    """Whose overheads, and how large, so that other constants are another input."""
+    return {"engine": overheads.label, **{name: getattr(overheads, name) for name in CONSTANTS}}
 
 
 def file_slug(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from specbook.roofline.drafting import HostLookup, ParallelHeads, SequentialDrafter
+from specbook.roofline.drafting import HostedDrafter, HostLookup, ParallelHeads, SequentialDrafter
 from specbook.roofline.step_time import DeviceRates, DoctrineRoofline
 from specbook.serving.draft_time import SteppedDraft
 from specbook.serving.iteration_time import AffineIterationTime
@@ -155,3 +155,13 @@ def test_drafting_at_once_with_cuts_of_round_numbers():
     heads = SteppedDraft(drafter=ParallelHeads(step=DRAFT), prefill_step=None, max_context_tokens=1000)
     # A head over 10 rows takes the 0.2 s of its weights.
     assert heads.cut_seconds(reached, contexts, 10) == pytest.approx([0.4, 0.2, 0.0], rel=1e-12)
+
+
+def test_drafting_inside_an_engine_of_round_numbers():
+    hosted = HostedDrafter(drafter=SequentialDrafter(step=DRAFT), pass_s=0.01, round_s=0.1)
+    draft = SteppedDraft(drafter=hosted, prefill_step=DRAFT, max_context_tokens=1000)
+    # 4 passes of 0.2 + 0.01 s and a round of 0.1 s; with cuts 0.3, 0.25 and 0.2 s of passes, or 0.2 s of one.
+    assert draft.seconds(4, 4, 3, np.array([150])) == pytest.approx([0.94], rel=1e-12)
+    reached = np.array([[30, 3, 0], [25, 0, 0], [3, 0, 0]])
+    seconds = draft.cut_seconds(reached, np.array([150, 150, 150]), 30)
+    assert seconds == pytest.approx([0.75 + 0.03 + 0.1, 0.2 + 0.01 + 0.1, 0.0], rel=1e-12)

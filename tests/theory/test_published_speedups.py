@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from scipy.optimize import brentq
 
+from specbook.roofline.engine_overheads import engine_overheads
 from specbook.roofline.pass_cost import expert_coverage
 from specbook.roofline.published import published_comparisons, published_curve, published_figures, routing_exponents
 from specbook.roofline.published_settings import MODELS, PublishedFigure, round_of
@@ -29,6 +30,12 @@ def _figure(group: str, **labels: object) -> PublishedFigure:
         if figure.group == group and all(getattr(figure, name) == value for name, value in labels.items()):
             return figure
     raise AssertionError(group)
+
+
+def _hosted_round_s(figure: PublishedFigure, engine: str) -> float:
+    """A round with what an engine was found, in other runs, to spend beside its passes."""
+    added = engine_overheads(engine)
+    return float(round_of(figure).round_s) + figure.draft_length * added.draft_pass_s + added.round_s
 
 
 def _gain(figure: PublishedFigure, **changes: object) -> float:
@@ -78,7 +85,9 @@ def test_eagle3_on_an_h100_gain_falls_with_the_batch_and_eagle3_stays_above_one(
     assert np.all(np.diff(eagle3) < 0)
     assert 0.85 < eagle[-1] / eagle[0] < 0.95
     assert np.all(eagle3 > 1.7)
-    np.testing.assert_allclose(eagle3 / eagle, 2.79 / 2.29, rtol=1e-12)
+    assert np.all(np.diff(eagle3 / eagle) < 0)  # more tokens a round, and a head whose saving counts less in a batch
+    assert np.all(eagle3 / eagle > 1.05 * 2.79 / 2.29)
+    assert np.all(eagle3 / eagle < 1.13 * 2.79 / 2.29)
 
 
 def test_eagle3_on_an_h100_crosses_one_far_later_than_published():
@@ -104,27 +113,49 @@ def test_eagle3_on_an_rtx3090_falls_to_break_even_within_the_published_batches()
         assert (table["model"].diff().drop_nulls() < 0).all()
         assert table["ratio"].is_between(0.95, 1.5).all()
     assert 0.9 < _group("eagle3-rtx3090", drafter="EAGLE", batch=56)["model"].item() < 1.1
-    assert _group("eagle3-rtx3090", drafter="EAGLE-3")["ratio"].median() < 1.2
+    # The head that has an output row for every token would have 1.2 here; the one of 32,000 costs less than half.
+    assert _group("eagle3-rtx3090", drafter="EAGLE-3")["ratio"].median() == pytest.approx(1.22, abs=0.02)
 
 
-def test_eagle3_at_batch_one_is_met_within_a_sixth():
+def test_eagle3_at_batch_one_is_met_within_a_sixth_and_within_a_thirtieth_inside_an_engine():
     table = _group("eagle3-batch1")
-    assert table["ratio"].is_between(0.9, 1.17).all()
-    assert abs(table["ratio"][0] - 1.0) < 0.05
+    none, eagle2, eagle3 = table["ratio"]
+    assert abs(none - 1.0) < 0.05
+    assert eagle2 == pytest.approx(1.11, abs=0.02)
+    assert eagle3 == pytest.approx(1.17, abs=0.02)
     assert table["model"].is_sorted()
+    for drafter in ("EAGLE-2", "EAGLE-3"):
+        figure = _figure("eagle3-batch1", drafter=drafter)
+        tokens_per_s = figure.tokens / _hosted_round_s(figure, "sglang")
+        assert tokens_per_s == pytest.approx(figure.published, rel=1 / 30)
 
 
-def test_vllm_chains_are_faster_in_the_model_and_the_best_lengths_agree():
+def test_eagle3_on_an_h100_an_engine_explains_part_of_what_is_missing():
+    for name in ("EAGLE", "EAGLE-3"):
+        for figure in (each for each in published_figures() if each.group == "eagle3-h100" and each.drafter == name):
+            baseline_s = float(round_of(figure).baseline_tpot_s)
+            hosted = figure.tokens * baseline_s / _hosted_round_s(figure, "sglang") / figure.published
+            assert 1.03 < hosted < _gain(figure) / figure.published  # never overdone: prompts are in these runs as well
+
+
+def test_vllm_chains_are_faster_in_the_model_and_the_best_lengths_agree_inside_an_engine():
     table = _group("vllm-chains").filter(pl.col("draft_length") > 0)
-    assert table["ratio"].is_between(0.6, 0.85).all()
-    assert table["missing_round_s"].is_between(1.5e-3, 6e-3).all()
+    eagle, eagle3 = (table.filter(drafter=name) for name in ("EAGLE", "EAGLE-3"))
+    assert eagle["ratio"].is_between(0.6, 0.85).all()
+    assert eagle["missing_round_s"].is_between(1.5e-3, 6e-3).all()
+    # A pass over 32,000 output rows is half as long, and what the server adds to each is the same: the gap is wider.
+    assert eagle3["ratio"].is_between(0.5, 0.7).all()
+    assert eagle3["missing_round_s"].is_between(3e-3, 7.5e-3).all()
+    assert eagle3["missing_round_s"].is_sorted()
     best = {
         name: [table.filter(drafter=name).sort(column)["draft_length"][0] for column in ("published", "model")]
         for name in ("EAGLE", "EAGLE-3")
     }
     assert best["EAGLE"] == [3, 3]
-    assert best["EAGLE-3"][0] == 4
-    assert best["EAGLE-3"][1] in (4, 5)
+    assert best["EAGLE-3"] == [4, 6]  # passes that cost so little invite more of them than the server's do
+    figures = [each for each in published_figures() if each.group == "vllm-chains" and each.method == "eagle3"]
+    hosted = min(figures, key=lambda each: _hosted_round_s(each, "vllm") / (each.tokens or 1.0))
+    assert hosted.draft_length in (4, 5)
     assert _group("vllm-chains", draft_length=0)["ratio"].item() == pytest.approx(0.87, abs=0.06)
 
 

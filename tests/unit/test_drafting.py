@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -26,6 +26,7 @@ from specbook.roofline.model_spec import model
 from specbook.roofline.pass_cost import step_cost
 
 LLAMA, DEEPSEEK, MIXTRAL = model("Llama-3.1-8B"), model("DeepSeek-V3"), model("Mixtral-8x7B")
+KIMI, QWEN, HYBRID = model("Kimi-K2"), model("Qwen3-30B-A3B"), model("Qwen3-Next-80B-A3B")
 LAYER_8B = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336
 HEAD_8B = 128256 * 4096
 
@@ -102,6 +103,65 @@ def test_an_eagle_head_is_a_projection_a_layer_and_the_output_head():
     assert drafter_weight_bytes("eagle", LLAMA, None, "bf16") == 2 * (2 * 4096 * 4096 + LAYER_8B)
 
 
+def test_an_eagle3_head_reads_two_vectors_and_writes_the_commonest_tokens():
+    cost = drafter_cost("eagle3", LLAMA, None, "bf16")
+    attention = (4096 + 2 * 1024) * 2 * 4096 + 4096 * 4096
+    elements = attention + 3 * 4096 * 14336 + 32000 * 4096
+    assert cost.dense_weight_bytes == 2 * elements == 748_683_264
+    assert cost.products[0].activation_bytes_per_row == 2 * (4096 + 2 * 1024 + 2 * 4096)
+    assert cost.products[0].flops_per_row == 2 * (4096 + 2 * 1024) * 2 * 4096
+    assert cost.products[-1].weight_bytes == 2 * 32000 * 4096
+    assert (cost.n_layers, cost.kv_bytes_per_token) == (1.0, 2 * 8 * 128 * 2)
+
+
+def test_an_eagle3_head_occupies_what_its_checkpoint_does():
+    # Its passes, and the product that mixes three hidden vectors once a round; the published file is 850 MB.
+    passes = drafter_cost("eagle3", LLAMA, None, "bf16").dense_weight_bytes
+    assert drafter_weight_bytes("eagle3", LLAMA, None, "bf16") == passes + 2 * 3 * 4096 * 4096
+    assert drafter_weight_bytes("eagle3", LLAMA, None, "bf16") == pytest.approx(850e6, rel=2e-3)
+
+
+def test_an_eagle3_head_of_a_latent_target_has_plain_keys_and_values():
+    cost = drafter_cost("eagle3", KIMI, None, "bf16")
+    heads = 64 * 128
+    attention = 3 * heads * 2 * 7168 + 7168 * heads
+    assert cost.dense_weight_bytes == 2 * (attention + 3 * 7168 * 18432 + 32000 * 7168)
+    assert cost.kv_bytes_per_token == 2 * 64 * 128 * 2
+    assert (cost.n_experts, cost.n_mixture_layers, cost.expert_weight_bytes) == (1.0, 0.0, 0.0)
+
+
+def test_an_eagle3_head_of_a_mixture_is_dense():
+    cost = drafter_cost("eagle3", QWEN, None, "bf16")
+    attention = (32 + 2 * 4) * 128 * 2 * 2048 + 2048 * 32 * 128
+    dense = 3 * 2048 * (8 * 768)  # as wide as the experts that one token uses
+    assert cost.dense_weight_bytes == 2 * (attention + dense + 32000 * 2048)
+    assert cost.expert_weight_bytes == 0.0
+
+
+def test_an_eagle3_head_of_a_hybrid_has_attention_and_no_state():
+    cost = drafter_cost("eagle3", HYBRID, None, "bf16")
+    attention = (16 + 2 * 2) * 256 * 2 * 2048 + 2048 * 16 * 256
+    assert cost.products[0].weight_bytes == 2 * (16 + 2 * 2) * 256 * 2 * 2048
+    assert cost.dense_weight_bytes > 2 * (attention + 32000 * 2048)
+    assert len(cost.products) == len(drafter_cost("eagle3", QWEN, None, "bf16").products)
+    assert cost.kv_bytes_per_token == 2 * 2 * 256 * 2
+
+
+def test_an_eagle3_head_of_a_small_vocabulary_has_that():
+    small = model("Vicuna-7B-v1.3")
+    assert small.vocab_size == 32000
+    smaller = replace(small, vocab_size=1000)
+    assert drafter_cost("eagle3", smaller, None, "bf16").products[-1].weight_bytes == 2 * 1000 * 4096
+
+
+def test_an_eagle3_pass_is_half_an_eagle_pass_where_the_vocabulary_is_large():
+    eagle, eagle3 = (
+        float(CalibratedRoofline(cost=drafter_cost(name, LLAMA, None, "bf16"), rates=example_rates())(1, 1, 512))
+        for name in ("eagle", "eagle3")
+    )
+    assert 0.4 < eagle3 / eagle < 0.6
+
+
 def test_an_eagle_pass_on_an_h100_is_a_tenth_of_the_target_and_mostly_output_head():
     cost = drafter_cost("eagle", LLAMA, None, "bf16")
     step = CalibratedRoofline(cost=cost, rates=example_rates())
@@ -147,7 +207,7 @@ def test_methods_without_weights_have_no_pass(name: MethodName):
     assert drafter_weight_bytes(name, LLAMA, None, "bf16") == 0.0
 
 
-@pytest.mark.parametrize("name", ["eagle", "mtp", "medusa", "draft_model"])
+@pytest.mark.parametrize("name", ["eagle", "eagle3", "mtp", "medusa", "draft_model"])
 def test_devices_that_share_a_drafter_divide_its_weights(name: MethodName):
     draft = model("Llama-3.2-1B")
     whole, share = (drafter_cost(name, LLAMA, draft, "bf16", tensor_parallel=n) for n in (1, 4))
@@ -162,7 +222,7 @@ def test_every_method_has_a_drafter(name: MethodName):
     assert get_args(MethodName) == METHODS
 
 
-@pytest.mark.parametrize("name", ["draft_model", "eagle", "mtp", "medusa"])
+@pytest.mark.parametrize("name", ["draft_model", "eagle", "eagle3", "mtp", "medusa"])
 def test_a_method_with_weights_needs_a_step_time(name: MethodName):
     with pytest.raises(ValueError, match=name):
         drafter_of(name, None)
@@ -171,6 +231,10 @@ def test_a_method_with_weights_needs_a_step_time(name: MethodName):
 def test_a_missing_draft_model_is_refused():
     with pytest.raises(BadInput, match="--draft"):
         drafter_cost("draft_model", LLAMA, None, "bf16")
+
+
+def test_only_the_third_eagle_has_a_head_of_its_own():
+    assert [costs_like(name) for name in ("eagle", "eagle2", "eagle3")] == ["eagle", "eagle", "eagle3"]
 
 
 @pytest.mark.parametrize("name", ["rest", None, ""])

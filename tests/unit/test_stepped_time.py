@@ -12,7 +12,14 @@ from specbook.checks import BadInput
 from specbook.hardware.profile import catalogue_device
 from specbook.hardware.step_times import StepTimePoint, StepTimeTable
 from specbook.roofline.calibrated import CalibratedRoofline, example_rates
-from specbook.roofline.drafting import Drafter, HostLookup, Lookahead, ParallelHeads, SequentialDrafter
+from specbook.roofline.drafting import (
+    Drafter,
+    HostedDrafter,
+    HostLookup,
+    Lookahead,
+    ParallelHeads,
+    SequentialDrafter,
+)
 from specbook.roofline.measured_steps import MeasuredSteps
 from specbook.roofline.model_spec import model
 from specbook.roofline.pass_cost import step_cost
@@ -236,10 +243,13 @@ DRAFTERS = [
     HostLookup(),
     Lookahead(),
     SequentialDrafter(step=_measured(nearest=["context"])),
+    HostedDrafter(drafter=SequentialDrafter(step=DRAFT), pass_s=1e-4, round_s=6e-4),
+    HostedDrafter(drafter=ParallelHeads(step=DRAFT), pass_s=1e-4, round_s=6e-4),
 ]
+DRAFTER_NAMES = ["draft model", "heads", "lookup", "lookahead", "measured", "hosted draft model", "hosted heads"]
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS, ids=["draft model", "heads", "lookup", "lookahead", "measured"])
+@pytest.mark.parametrize("drafter", DRAFTERS, ids=DRAFTER_NAMES)
 @pytest.mark.parametrize(("draft_length", "n_nodes"), [(4, 4), (4, 20), (1, 1)])
 def test_stepped_drafts_equal_direct_calls(drafter: Drafter, draft_length: int, n_nodes: int):
     draft = SteppedDraft(drafter=drafter, prefill_step=None, max_context_tokens=LONGEST)
@@ -272,6 +282,27 @@ def test_stepped_drafts_at_once_cost_what_the_longest_of_the_round_does(drafter:
         assert seconds[at] == draft.seconds(longest, longest, 8, contexts[at : at + 1])[0]
 
 
+def test_stepped_draft_inside_an_engine_pays_for_the_passes_that_are_made_and_for_the_round_once():
+    bare = SequentialDrafter(step=DRAFT)
+    hosted = HostedDrafter(drafter=bare, pass_s=1e-4, round_s=6e-4)
+    reached, contexts = np.array([[8, 3, 0, 8], [2, 3, 0, 0], [2, 0, 0, 0]]), np.array([8000, 24000, 400, 4004])
+    without, within = (
+        SteppedDraft(drafter=drafter, prefill_step=None, max_context_tokens=LONGEST).cut_seconds(reached, contexts, 8)
+        for drafter in (bare, hosted)
+    )
+    expected = [n_passes * 1e-4 + (6e-4 if n_passes else 0.0) for n_passes in (3, 2, 0, 1)]
+    np.testing.assert_allclose(within - without, expected, rtol=1e-9, atol=1e-15)
+
+
+def test_stepped_heads_inside_an_engine_pay_for_one_pass():
+    hosted = HostedDrafter(drafter=ParallelHeads(step=DRAFT), pass_s=1e-4, round_s=6e-4)
+    draft = SteppedDraft(drafter=hosted, prefill_step=None, max_context_tokens=LONGEST)
+    bare = SteppedDraft(drafter=hosted.drafter, prefill_step=None, max_context_tokens=LONGEST)
+    reached, contexts = np.array([[8, 0], [2, 0]]), np.array([8000, 400])
+    added = draft.cut_seconds(reached, contexts, 8) - bare.cut_seconds(reached, contexts, 8)
+    np.testing.assert_allclose(added, [7e-4, 0.0], rtol=1e-9, atol=1e-15)
+
+
 def test_stepped_lookup_searches_once_a_round():
     draft = SteppedDraft(drafter=HostLookup(), prefill_step=None, max_context_tokens=LONGEST)
     all_draft_on, one_does = np.full((5, 1), 8), np.array([[8], [1], [1], [1], [1]])
@@ -280,7 +311,7 @@ def test_stepped_lookup_searches_once_a_round():
         assert draft.cut_seconds(reached, np.array([8000]), 8) == pytest.approx([once], rel=1e-12)
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS, ids=["draft model", "heads", "lookup", "lookahead", "measured"])
+@pytest.mark.parametrize("drafter", DRAFTERS, ids=DRAFTER_NAMES)
 def test_stepped_cut_that_cuts_nothing_is_the_chain(drafter: Drafter):
     draft = SteppedDraft(drafter=drafter, prefill_step=None, max_context_tokens=LONGEST)
     contexts = np.arange(0, 8 * LONGEST, 1001)
@@ -289,7 +320,7 @@ def test_stepped_cut_that_cuts_nothing_is_the_chain(drafter: Drafter):
     np.testing.assert_allclose(draft.cut_seconds(reached, contexts, 8), draft.seconds(4, 4, 8, contexts), rtol=1e-12)
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS, ids=["draft model", "heads", "lookup", "lookahead", "measured"])
+@pytest.mark.parametrize("drafter", DRAFTERS, ids=DRAFTER_NAMES)
 def test_stepped_rounds_with_cuts_are_the_same_alone_and_together(drafter: Drafter):
     draft = SteppedDraft(drafter=drafter, prefill_step=None, max_context_tokens=LONGEST)
     generator = np.random.default_rng(1)
