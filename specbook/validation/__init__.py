@@ -1,0 +1,1 @@
+"""Measured series of published and private runs, held against the model."""

@@ -1,0 +1,92 @@
+"""The shipped table predicted by constants that were fitted without the row's own series, or its own target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import polars as pl
+
+from specbook.checks import Floats
+from specbook.roofline.engine_overheads import CONSTANTS, EngineOverheads
+from specbook.validation.coefficients import fastest_baselines, passes_of
+from specbook.validation.device_counts import with_counts
+from specbook.validation.published_errors import FITTED, LEFT_OUT, LeftOut, comparable, left_out_fits, left_out_ratios
+from specbook.validation.published_series import published_series
+from specbook.validation.rounds import constants_of, predict_rounds
+from specbook.validation.settings import Setting, settings
+from specbook.validation.step_times import StepTimes
+from specbook.validation.validate import Predicted, Validation, overheads_of, validate, validation_of
+
+
+@cache
+def published_validation() -> Validation:
+    """The shipped table, predicted by the constants that were fitted to it, with scores of rows that were left out.
+
+    Examples
+    --------
+    >>> published_validation().scores["by"][0]
+    'all'
+    """
+    parts = [
+        left_out_validation(left_out)
+        .scores.head(1)
+        .select(pl.lit(left_out).alias("left_out"), pl.exclude("by", "group"))
+        for left_out in LEFT_OUT
+    ]
+    return replace(validate(published_series()), left_out=pl.concat(parts))
+
+
+@cache
+def left_out_validation(left_out: LeftOut = "series") -> Validation:
+    """The shipped table, each row predicted by constants that never saw its series, or its target.
+
+    Rows of engines without fitted constants are predicted as always. Each interval comes from the other groups' errors.
+
+    Parameters
+    ----------
+    left_out : str
+        ``series`` or ``target``.
+
+    Returns
+    -------
+    Validation
+
+    References
+    ----------
+    specbundle
+
+    Examples
+    --------
+    >>> error = left_out_validation().scores["median_absolute_error"][0]
+    >>> error < 0.08
+    True
+    """
+    series = published_series()
+    meanings = settings(series.rows)
+    found = [each for each in meanings if isinstance(each, Setting)]
+    times = StepTimes()
+    counted = with_counts(found, fastest_baselines(found).tolist(), times)
+    unseen = {line: each for engine in FITTED for line, each in _unseen(engine, left_out).items()}
+    overheads = [unseen.get(each.row.line, overheads_of(each)) for each in counted]
+    constants = np.array([constants_of(each) for each in overheads])
+    rounds = predict_rounds(passes_of(counted, times), constants)
+    return validation_of(series, meanings, Predicted(found=counted, overheads=overheads, rounds=rounds))
+
+
+def _unseen(engine: str, left_out: LeftOut) -> dict[int, EngineOverheads]:
+    """Overheads for each comparable row of an engine, by line, which never saw its group."""
+    rows = comparable(engine)
+    fits, ratios = left_out_fits(engine, left_out), left_out_ratios(engine, left_out)
+    names = np.asarray(rows.groups(left_out))
+    return {
+        setting.row.line: _overheads(setting, fit, ratios[names != name])
+        for setting, fit, name in zip(rows.found, fits, names, strict=True)
+    }
+
+
+def _overheads(setting: Setting, fit: Floats, ratios: Floats) -> EngineOverheads:
+    low, high = np.quantile(ratios, [0.05, 0.95]).tolist()
+    values = dict(zip(CONSTANTS, fit.tolist(), strict=True))
+    return replace(overheads_of(setting), **values, ratio_interval=(low, high))
