@@ -27,6 +27,7 @@ from specbook.commands import receipt as receipt_commands
 from specbook.commands import simulate as simulate_commands
 from specbook.commands import step_times as step_times_commands
 from specbook.commands import sweep as sweep_commands
+from specbook.commands import validate as validate_commands
 from specbook.commands import witness as witness_commands
 from specbook.commands.output import JsonFlag, emit
 from specbook.display import terminal
@@ -55,6 +56,7 @@ probe_commands.register(app)
 projection_commands.register(app)
 simulate_commands.register(app)
 sweep_commands.register(app)
+validate_commands.register(app)
 witness_commands.register(app)
 
 
