@@ -54,7 +54,9 @@ def test_docstring_references_are_bibliography_keys() -> None:
         for block in re.findall(
             r"References\n\s+-+\n(.*?)(?:\n\s*\n|\"\"\")", path.read_text(encoding="utf-8"), re.DOTALL
         ):
-            keys = set(re.findall(r"\b[a-z]+\d{4,}[a-z]*\b|\bscalingbook\b|\baiconfigurator\b", block))
+            keys = set(
+                re.findall(r"\b[a-z]+\d{4,}[a-z]*\b|\b(?:scalingbook|aiconfigurator|specbundle|specforge)\b", block)
+            )
             assert keys, f"{path.name}: {block}"
             assert keys <= _bib_keys(), f"{path.name}: {keys - _bib_keys()}"
 
