@@ -14,8 +14,8 @@ from specbook.funnel_config import FunnelConfig
 from specbook.funnel_notes import MEMORY, funnel_notes
 from specbook.roofline.calibrated import CalibratedRoofline
 from specbook.roofline.calibrations import calibrated_rates
-from specbook.roofline.drafting import MethodName, drafter_cost, drafter_of, drafter_weight_bytes, sequential_part
-from specbook.roofline.engine_overheads import engine_step, hosting
+from specbook.roofline.drafting import MethodName, drafter_cost, drafter_of, drafter_weight_bytes
+from specbook.roofline.hosted import engine_drafter, engine_step, sequential_part
 from specbook.roofline.measured_steps import MeasuredSteps, measured_steps
 from specbook.roofline.pass_cost import StepCost, step_cost
 from specbook.roofline.step_time import DoctrineRoofline, StepTime, device_rates
@@ -389,16 +389,14 @@ def _draft_time(funnel: FunnelConfig, method: MethodName | None, longest_tokens:
         return NoDraft()
     name = funnel.draft_precision
     cost = drafter_cost(method, funnel.target, funnel.draft, name, funnel.tensor_parallel)
-    hosted = hosting(funnel.overheads)
     if cost is None:
-        return SteppedDraft(
-            drafter=drafter_of(method, None, **hosted), prefill_step=None, max_context_tokens=longest_tokens
-        )
+        drafter = engine_drafter(funnel.overheads, drafter_of(method, None))
+        return SteppedDraft(drafter=drafter, prefill_step=None, max_context_tokens=longest_tokens)
     step, low, high = _roofline(funnel, cost, name), 0, longest_tokens
     if funnel.step_time == "measured" and funnel.draft is not None:
         measured = measured_steps(funnel.hardware[0], funnel.draft.name, funnel.backend)
         step, (low, high) = measured, _measured_contexts(measured, longest_tokens)
-    drafter = drafter_of(method, step, **hosted)
+    drafter = engine_drafter(funnel.overheads, drafter_of(method, step))
     # Nobody needs logits of a drafter over a prompt, so that its output head is left out there.
     headless = replace(cost, products=cost.products[:-1])
     prefill = None if sequential_part(drafter) is None else _roofline(funnel, headless, name)

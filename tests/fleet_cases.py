@@ -14,11 +14,11 @@ from specbook.hardware.profile import HardwareProfile, catalogue_device
 from specbook.roofline.calibrations import assumed_calibration, calibration_of
 from specbook.roofline.drafting import MethodName
 from specbook.roofline.model_spec import model
-from specbook.validation.coefficients import passes_of
+from specbook.validation.passes import passes_of
 from specbook.validation.rounds import constants_of, predict_rounds
 from specbook.validation.series import SeriesRow
+from specbook.validation.setting_overheads import overheads_of
 from specbook.validation.settings import Setting
-from specbook.validation.validate import overheads_of
 
 AN_ERROR = FitError(n_fitted=8, n_held_out=4, median=0.03, worst=0.1)
 DENSE, LARGE, MIXTURE = "Llama-3.1-8B", "Llama-3.1-70B", "Qwen3-30B-A3B"
@@ -45,7 +45,6 @@ def a_setting(**changes: Any) -> Setting:
         "batch": 1,
         "context_tokens": 512.0,
         "engine": "sglang",
-        "backend": None,
         "assumptions": (),
     }
     return Setting(**known | changes)

@@ -11,7 +11,7 @@ import polars as pl
 
 from specbook.checks import printable
 from specbook.display.charts import ACCENT, PALETTE, QUIET, finish, inline
-from specbook.validation.scores import GATE, best_draft_lengths
+from specbook.validation.scores import GATE, best_draft_lengths, compared_rows
 
 _LONGEST_NAME_PX = 165
 _FEW_ROWS = 20
@@ -31,7 +31,7 @@ def compact(frame: pl.DataFrame) -> pl.DataFrame:
     >>> compact(example_validation().frame)["hardware"][0]
     '1 × h200-sxm'
     """
-    return frame.filter(pl.col("error").is_not_null()).with_columns(
+    return compared_rows(frame).with_columns(
         pl.format("{} × {}", "n_devices", "device").alias("hardware"),
         pl.col("drafter").str.split("/").list.last().str.slice(0, 40).alias("series"),
         target="target_model",
@@ -177,7 +177,7 @@ def menu_labels(frame: pl.DataFrame) -> dict[str, tuple[str, int]]:
     >>> menu_labels(example_validation().frame)
     {'Llama-3.1-8B, chat': ('example', 1)}
     """
-    compared = frame.filter(pl.col("error").is_not_null()).unique(["series", "batch"], maintain_order=True)
+    compared = compared_rows(frame).unique(["series", "batch"], maintain_order=True)
     varying = best_draft_lengths(frame).select("series", "batch")
     rows = compared.join(varying, on=["series", "batch"], maintain_order="left")
     ordered = rows.sort("target_model", "workload", "series").iter_rows(named=True)
@@ -191,7 +191,7 @@ def menu_labels(frame: pl.DataFrame) -> dict[str, tuple[str, int]]:
 
 
 def _rows(frame: pl.DataFrame, series: str, batch: int) -> pl.DataFrame:
-    here = frame.filter(pl.col("error").is_not_null(), pl.col("series") == series, pl.col("batch") == batch)
+    here = compared_rows(frame).filter(pl.col("series") == series, pl.col("batch") == batch)
     return here.sort("draft_length").select(
         K="draft_length", measured="measured_speedup", predicted="predicted_speedup", low="predicted_low",
         high="predicted_high",

@@ -8,7 +8,7 @@ import polars as pl
 
 from specbook.display.validation_missing import missing_groups
 from specbook.validation.published_series import SeriesLicence, series_licences
-from specbook.validation.scores import GATE
+from specbook.validation.scores import GATE, compared_rows
 
 _LONGEST_SOURCE = 46
 
@@ -106,7 +106,7 @@ def failures_frame(frame: pl.DataFrame) -> pl.DataFrame:
     >>> failures_frame(example_validation().frame)["kind"].to_list()
     ['all others']
     """
-    compared = frame.filter(pl.col("error").is_not_null())
+    compared = compared_rows(frame)
     error = pl.col("error")
     found = (
         compared.with_columns(kind_of().alias("kind"))

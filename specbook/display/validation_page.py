@@ -15,6 +15,7 @@ from specbook.display.validation_error_charts import errors_chart
 from specbook.display.validation_row_charts import draft_lengths_chart, rounds_chart, varying_series
 from specbook.display.validation_terminal import group_rows, missing_rows
 from specbook.display.validation_words import counts_line, headlines, problem_line, worst_line
+from specbook.validation.scores import compared_rows
 from specbook.validation.validate import Validation
 
 _MOST_ROWS = 200
@@ -47,7 +48,7 @@ def validation_page(validation: Validation, worst: pl.DataFrame) -> list[nodes.E
         section("By engine, device and target", [_table(group_rows(frame))]),
         *_draft_lengths(frame),
         *_worst(frame, worst),
-        *_left_out(validation),
+        *_not_compared(validation),
         section("What these figures assume", [bullets(validation.conditions)]),
     ]
 
@@ -67,7 +68,7 @@ def validation_html(validation: Validation, worst: pl.DataFrame) -> str:
 
 def _predictions(frame: pl.DataFrame) -> nodes.Element:
     """By engine where there are several, else by target."""
-    engines = frame.filter(pl.col("error").is_not_null())["engine"].n_unique()
+    engines = compared_rows(frame)["engine"].n_unique()
     by = "engine" if engines > 1 else "target_model"
     return chart_node(predictions_chart(frame, "Predicted over measured speedup", by).to_dict())
 
@@ -93,7 +94,8 @@ def _worst(frame: pl.DataFrame, worst: pl.DataFrame) -> Iterator[nodes.Element]:
     yield section("Furthest off", [chart_node(chart.to_dict()), bullets(lines)])
 
 
-def _left_out(validation: Validation) -> Iterator[nodes.Element]:
+def _not_compared(validation: Validation) -> Iterator[nodes.Element]:
+    """Rows that lack something, and rows or cells with something wrong."""
     rows = missing_rows(validation.frame)
     if rows:
         yield section("Rows that lack something", [_table(rows)])

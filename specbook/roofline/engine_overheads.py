@@ -12,17 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from specbook.checks import BadInput, check_non_negative
 from specbook.files import read_json
-from specbook.roofline.step_time import StepTime
 
 _FIGURES = Path(__file__).with_name("engine_overheads.json")
-
-# llama.cpp multiplies up to so many rows as vectors, weight by weight (MMVQ_MAX_BATCH_SIZE, ggml-cuda/mmvq.cuh), and
-# more as a matrix.
-SMALL_ROWS = 8.0
 
 # The constants of an engine, in the order in which they are fitted.
 CONSTANTS = ("draft_pass_s", "round_s", "row_share", "outside_share")
@@ -41,7 +34,7 @@ class EngineOverheads:
         Of each round: scheduling, preparing the verify pass, comparing, and taking back what was rejected.
     row_share : float
         Share of a step by which each further row of a small pass lengthens it, beyond the roofline: what kernels for
-        few rows lose, up to :data:`SMALL_ROWS`.
+        few rows lose, up to :data:`~specbook.roofline.hosted.SMALL_ROWS`.
     outside_share : float
         Share of a token's time that is outside decoding in the fastest workload of a setting, such as prompts.
     evidence : str
@@ -85,17 +78,6 @@ class EngineOverheads:
     def __post_init__(self) -> None:
         for name in CONSTANTS:
             check_non_negative(name, getattr(self, name))
-
-    @property
-    def drafting(self) -> dict[str, float]:
-        """Seconds of each draft pass and of each round, as :func:`~specbook.roofline.drafting.drafter_of` takes them.
-
-        Examples
-        --------
-        >>> sorted(engine_overheads("sglang").drafting)
-        ['pass_s', 'round_s']
-        """
-        return {"pass_s": self.draft_pass_s, "round_s": self.round_s}
 
     @property
     def n_constants(self) -> int:
@@ -158,103 +140,3 @@ def engine_overheads(engine: str) -> EngineOverheads:
     intervals = tuple((name, low, high) for name, (low, high) in entry["intervals"].items())
     ratios = tuple(entry["ratio_interval"])
     return EngineOverheads(**{**entry, "engine": engine.casefold(), "intervals": intervals, "ratio_interval": ratios})
-
-
-def hosting(overheads: EngineOverheads | None) -> dict[str, float]:
-    """What :func:`~specbook.roofline.drafting.drafter_of` takes of an engine; nothing without one.
-
-    Examples
-    --------
-    >>> hosting(None)
-    {}
-    """
-    return {} if overheads is None else overheads.drafting
-
-
-def small_rows(tokens: Any, batch: Any) -> Any:
-    """Rows that a pass has beyond a step's, as far as kernels for few rows take them.
-
-    Parameters
-    ----------
-    tokens, batch : (...) array_like
-        Positions of each sequence, and sequences.
-
-    Returns
-    -------
-    (...) ndarray of float64
-
-    References
-    ----------
-    llamacpp17034
-
-    Examples
-    --------
-    >>> print(small_rows(np.array([1.0, 5.0, 17.0]), 1), small_rows(5.0, 4), small_rows(5.0, 8))
-    [0. 4. 7.] 4.0 0.0
-    """
-    return np.minimum(np.multiply(tokens, 1.0) * batch, SMALL_ROWS) - np.minimum(np.multiply(batch, 1.0), SMALL_ROWS)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EngineStep:
-    """A step time whose further rows take a share of the step more, as kernels of an engine for few rows do.
-
-    Attributes
-    ----------
-    step : StepTime
-    row_share : float
-        Of a step, for each of :func:`small_rows`.
-
-    Raises
-    ------
-    ValueError
-        If the share is negative.
-
-    Examples
-    --------
-    >>> from specbook.roofline.calibrated import CalibratedRoofline, example_rates
-    >>> from specbook.roofline.model_spec import model
-    >>> from specbook.roofline.pass_cost import step_cost
-    >>> step = CalibratedRoofline(cost=step_cost(model("Llama-3.1-8B"), "bf16"), rates=example_rates())
-    >>> wide = EngineStep(step=step, row_share=0.2)
-    >>> print(f"{wide(5, 1, 512) / wide(1, 1, 512):.2f}")
-    1.80
-    """
-
-    step: StepTime
-    row_share: float
-
-    def __post_init__(self) -> None:
-        check_non_negative("row_share", self.row_share)
-
-    @property
-    def kind(self) -> str:
-        """That of the step."""
-        return self.step.kind
-
-    @property
-    def overhead_s(self) -> Any:
-        """That of the step."""
-        return self.step.overhead_s
-
-    def __call__(self, tokens: Any, batch: Any, context: Any, xp: Any = np) -> Any:
-        """Seconds of one forward pass."""
-        further = self.row_share * small_rows(tokens, batch)
-        return self.step(tokens, batch, context, xp) + further * self.step(1.0, batch, context, xp)
-
-
-def engine_step(overheads: EngineOverheads | None, step: StepTime) -> StepTime:
-    """The step time inside an engine; the same where its kernels lose nothing.
-
-    Examples
-    --------
-    >>> from specbook.roofline.calibrated import CalibratedRoofline, example_rates
-    >>> from specbook.roofline.model_spec import model
-    >>> from specbook.roofline.pass_cost import step_cost
-    >>> step = CalibratedRoofline(cost=step_cost(model("Llama-3.1-8B"), "bf16"), rates=example_rates())
-    >>> engine_step(None, step) is step
-    True
-    """
-    if overheads is None or not overheads.row_share:
-        return step
-    return EngineStep(step=step, row_share=overheads.row_share)

@@ -14,7 +14,8 @@ from specbook.hardware.profile import HardwareProfile
 from specbook.roofline.calibrated import CalibratedRoofline
 from specbook.roofline.calibrations import calibration_label, stacked_rates
 from specbook.roofline.drafting import MethodName, drafter_cost, drafter_of, drafter_weight_bytes
-from specbook.roofline.engine_overheads import EngineOverheads, EngineStep, engine_step, hosting
+from specbook.roofline.engine_overheads import EngineOverheads
+from specbook.roofline.hosted import EngineStep, engine_drafter, engine_step
 from specbook.roofline.model_spec import ModelSpec
 from specbook.roofline.pass_cost import StepCost, step_cost
 from specbook.roofline.speedup import DraftingPair, kv_bytes, memory_bytes, round_times
@@ -224,7 +225,7 @@ def drafting_pair(config: GridConfig) -> DraftingPair:
     own = drafter_weight_bytes(config.method, config.target, config.draft, config.draft_precision, n_heads)
     return DraftingPair(
         target=target,
-        drafter=drafter_of(config.method, draft, **hosting(config.overheads)),
+        drafter=engine_drafter(config.overheads, drafter_of(config.method, draft)),
         target_weight_bytes=config.target.weight_bytes(config.precision) / share,
         draft_weight_bytes=own / share,
         target_kv_bytes_per_token=cost.kv_bytes_per_token,

@@ -15,7 +15,8 @@ from specbook.hardware.profile import catalogue_device
 from specbook.roofline.calibrated import CalibratedRoofline, product_seconds
 from specbook.roofline.calibrations import calibrated_rates
 from specbook.roofline.drafting import MethodName, drafter_cost, drafter_of
-from specbook.roofline.engine_overheads import EngineOverheads, engine_step, hosting
+from specbook.roofline.engine_overheads import EngineOverheads
+from specbook.roofline.hosted import engine_drafter, engine_step
 from specbook.roofline.model_spec import ModelSpec, model
 from specbook.roofline.pass_cost import ProductCost, StepCost, expert_coverage, step_cost
 from specbook.roofline.speedup import DraftingPair, RoundTimes, round_seconds, round_times, speedup
@@ -195,7 +196,7 @@ def round_of(figure: PublishedFigure, overheads: EngineOverheads | None = None) 
         return None
     pair = DraftingPair(
         target=engine_step(overheads, target_step(figure)),
-        drafter=drafter_of(figure.method, _drafter_step(figure, figure.method), **hosting(overheads)),
+        drafter=engine_drafter(overheads, drafter_of(figure.method, _drafter_step(figure, figure.method))),
         target_weight_bytes=0.0,
         draft_weight_bytes=0.0,
         target_kv_bytes_per_token=0.0,

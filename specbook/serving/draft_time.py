@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specbook.checks import Floats, check_non_negative
-from specbook.roofline.drafting import Drafter, HostedDrafter, sequential_part
+from specbook.roofline.drafting import Drafter
+from specbook.roofline.hosted import HostedDrafter, sequential_part
 from specbook.roofline.step_time import StepTime
 from specbook.serving.context_tables import ContextTables, by_distinct, check_context_range, context_nodes
 from specbook.serving.stepped_time import SteppedTime

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from specbook.checks import Floats
 from specbook.roofline.pass_cost import ProductCost, expert_coverage
-from specbook.validation.coefficients import Passes, passes_of
 from specbook.validation.constants import left_out_constants
+from specbook.validation.passes import Passes, passes_of
 from specbook.validation.published_errors import KNOWN, Comparable, LeftOut, comparable
 from specbook.validation.rounds import predict_rounds
 from specbook.validation.scores import GATE, best_draft_lengths

@@ -16,7 +16,7 @@ from scipy.optimize import least_squares
 
 from specbook.checks import BadInput, Floats
 from specbook.roofline.engine_overheads import CONSTANTS
-from specbook.validation.coefficients import Passes
+from specbook.validation.passes import Passes
 from specbook.validation.rounds import predict_rounds
 
 _START = np.array([1e-4, 3e-4, 0.01, 0.03])
@@ -62,7 +62,7 @@ def telling(passes: Passes) -> NDArray[np.bool_]:
 
     Examples
     --------
-    >>> from specbook.validation.coefficients import passes_of
+    >>> from specbook.validation.passes import passes_of
     >>> from specbook.validation.settings import example_setting
     >>> telling(passes_of([example_setting()])).tolist()
     [True, True, True, False]

@@ -7,8 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from specbook.roofline.drafting import METHODS
 from specbook.validation.rounds import TERMS
+from specbook.validation.scores import compared_rows
+from specbook.validation.setting_overheads import NO_OVERHEADS
 from specbook.validation.validate import Validation
 
 _WORDS = {
@@ -45,8 +46,11 @@ def explained(validation: Validation, n: int = 10) -> pl.DataFrame:
     >>> explained(example_validation(), 1)["explanation"][0].startswith("A round")
     True
     """
-    compared = validation.frame.filter(pl.col("error").is_not_null())
-    worst = compared.sort((pl.col("error") + 1.0).log().abs(), descending=True, maintain_order=True).head(n)
+    worst = (
+        compared_rows(validation.frame)
+        .sort((pl.col("error") + 1.0).log().abs(), descending=True, maintain_order=True)
+        .head(n)
+    )
     rows = [{**row, "explanation": " ".join(_sentences(row))} for row in worst.iter_rows(named=True)]
     return pl.DataFrame([{name: row[name] for name in _SCHEMA} for row in rows], schema=_SCHEMA)
 
@@ -91,9 +95,7 @@ def _ms(seconds: float) -> str:
 
 def _reasons(row: dict[str, Any]) -> Iterator[str]:
     """What is known to be missing from the model in such a setting."""
-    if row["overhead_source"] is not None and row["overhead_source"].startswith("none"):
+    if row["overhead_source"] == NO_OVERHEADS.label:
         yield "Nobody fitted what this engine spends beside the passes."
-    if row["method"] in ("ngram", "lookahead"):
+    if row["method"] == "ngram":
         yield "A look-up is on the host, and its time is not measured here."
-    if row["method"] not in METHODS:
-        yield "The drafting of this method is not modelled."

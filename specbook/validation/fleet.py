@@ -15,8 +15,6 @@ import polars as pl
 from specbook.checks import BadInput
 from specbook.hardware.profile import HardwareProfile
 from specbook.hardware.readers.rows import counted
-from specbook.validation.coefficients import fastest_baselines
-from specbook.validation.device_counts import with_counts
 from specbook.validation.fleet_bounds import bounds_of
 from specbook.validation.fleet_config import FleetConfig
 from specbook.validation.fleet_constants import CONSTANTS, constants_before
@@ -34,6 +32,7 @@ from specbook.validation.fleet_report import (
     source_of,
 )
 from specbook.validation.fleet_times import fitted_times
+from specbook.validation.passes import counted_settings
 from specbook.validation.settings import MissingRow, Setting, example_series, settings
 from specbook.validation.step_times import StepTimes
 
@@ -98,8 +97,7 @@ def calibrate(found: Sequence[Setting | MissingRow], config: FleetConfig, rng: n
     'The number of devices of 3 rows was worked out from their own speeds; the column devices states it.'
     """
     usable = [each for each in found if isinstance(each, Setting)]
-    with_devices = with_counts(usable, fastest_baselines(usable).tolist(), StepTimes()) if usable else []
-    fit = fit_fleet(with_devices, config, rng)
+    fit = fit_fleet(counted_settings(usable, StepTimes()), config, rng)
     n_open = sum(each.n_devices is None for each in _chosen(usable, config))
     notes = [*fit.notes, *_left_out(len(found) - len(usable))]
     if n_open:
@@ -160,7 +158,7 @@ def fit_fleet(found: Sequence[Setting], config: FleetConfig, rng: np.random.Gene
     chosen = _checked(_chosen(found, config), config)
     profile, asked = chosen[0].device, tuple(CONSTANTS.index(each) for each in config.constants)
     data = fleet_data(chosen)
-    kept, held = _split(data.parts, config.hold_out_every)
+    kept, held = _split(data.parts, config)
     times, kept_times = fitted_times(data, data.parts), fitted_times(data, kept)
     if not kept_times.seconds.size:
         remedy = "bring more rows"
@@ -224,16 +222,16 @@ def _has_speed(setting: Setting) -> bool:
     return setting.row.tokens_per_s is not None or setting.row.baseline_tokens_per_s is not None
 
 
-def _split(parts: Sequence[Parts], every: int) -> tuple[list[Parts], list[Parts]]:
-    """Rows to fit to, and every so manieth series, or row where there are fewer series than that."""
+def _split(parts: Sequence[Parts], config: FleetConfig) -> tuple[list[Parts], list[Parts]]:
+    """Rows to fit to, and every so manieth series, or row where there are too few series."""
+    every = slice(config.hold_out_every - 1, None, config.hold_out_every)
     names = list(dict.fromkeys(part.series for part in parts))
-    if len(names) >= max(every, 3):
-        out = set(names[every - 1 :: every])
-        is_held = [part.series in out for part in parts]
-    else:
-        is_held = [position % every == every - 1 for position in range(len(parts))]
-    pairs = list(zip(parts, is_held, strict=True))
-    return [part for part, held in pairs if not held], [part for part, held in pairs if held]
+    if config.holds_back_series(len(names)):
+        out = set(names[every])
+        return [part for part in parts if part.series not in out], [part for part in parts if part.series in out]
+    kept = list(parts)
+    del kept[every]
+    return kept, list(parts[every])
 
 
 def example_fleet() -> FleetFit:

@@ -32,12 +32,9 @@ def bounds_of(times: MeasuredTimes, profile: HardwareProfile) -> Bounds:
 
     Examples
     --------
-    >>> from specbook.validation.fleet_data import fleet_data
-    >>> from specbook.validation.fleet_times import fitted_times
+    >>> from specbook.validation.fleet_times import example_times
     >>> from specbook.validation.settings import example_setting
-    >>> setting = example_setting()
-    >>> data = fleet_data([setting])
-    >>> found = bounds_of(fitted_times(data, data.parts), setting.device)
+    >>> found = bounds_of(example_times(), example_setting().device)
     >>> print(f"{1e3 * found.high[0]:.2f} ms a step, {1e6 * found.high[1]:.0f} µs a layer")
     5.26 ms a step, 164 µs a layer
     """

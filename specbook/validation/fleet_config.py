@@ -8,6 +8,7 @@ from specbook.checks import BadInput
 from specbook.validation.fleet_constants import CONSTANTS
 
 _FEWEST_RESAMPLES = 200
+_FEWEST_SERIES_HELD = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,16 @@ class FleetConfig:
         if self.name is not None and not (self.name.strip() and self.name.isprintable()):
             remedy = "a word such as the engine's, as --backend will take it"
             raise BadInput("names no calibration", field="name", value=self.name, remedy=remedy)
+
+    def holds_back_series(self, n_series: int) -> bool:
+        """Whether there are series enough to hold some back whole; if not, rows are held back.
+
+        Examples
+        --------
+        >>> FleetConfig().holds_back_series(2)
+        False
+        """
+        return n_series >= max(self.hold_out_every, _FEWEST_SERIES_HELD)
 
 
 def _check_least(field: str, value: int, least: int) -> None:

@@ -11,13 +11,13 @@ import numpy as np
 
 from specbook.checks import BadInput, Floats
 from specbook.roofline.drafting import Drafter, ParallelHeads, SequentialDrafter
-from specbook.validation.coefficients import passes_of
 from specbook.validation.fleet_constants import constants_before
 from specbook.validation.fleet_passes import PassAt, StackedPasses, stacked
+from specbook.validation.passes import passes_of
 from specbook.validation.rounds import constants_of, predict_rounds
+from specbook.validation.setting_overheads import overheads_of
 from specbook.validation.settings import Setting
 from specbook.validation.step_times import StepTimes
-from specbook.validation.validate import overheads_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

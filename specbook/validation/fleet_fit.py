@@ -84,14 +84,11 @@ def fit_times(times: MeasuredTimes, bounds: Bounds, asked: Sequence[int]) -> Tim
 
     Examples
     --------
-    >>> from specbook.hardware.profile import catalogue_device
     >>> from specbook.validation.fleet_bounds import bounds_of
-    >>> from specbook.validation.fleet_data import fleet_data
-    >>> from specbook.validation.fleet_times import fitted_times
-    >>> from specbook.validation.settings import Setting, example_series, settings
-    >>> data = fleet_data([each for each in settings(example_series().rows) if isinstance(each, Setting)])
-    >>> times = fitted_times(data, data.parts)
-    >>> found = fit_times(times, bounds_of(times, catalogue_device("h200-sxm")), range(5))
+    >>> from specbook.validation.fleet_times import example_times
+    >>> from specbook.validation.settings import example_setting
+    >>> times = example_times()
+    >>> found = fit_times(times, bounds_of(times, example_setting().device), range(5))
     >>> found.notes[1]
     'these rows cannot tell it from the overhead of a step: all their targets have 32 layers'
     """

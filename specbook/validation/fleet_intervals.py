@@ -48,14 +48,11 @@ def fit_with_intervals(
 
     Examples
     --------
-    >>> from specbook.hardware.profile import catalogue_device
     >>> from specbook.validation.fleet_bounds import bounds_of
-    >>> from specbook.validation.fleet_data import fleet_data
-    >>> from specbook.validation.fleet_times import fitted_times
-    >>> from specbook.validation.settings import Setting, example_series, settings
-    >>> data = fleet_data([each for each in settings(example_series().rows) if isinstance(each, Setting)])
-    >>> times = fitted_times(data, data.parts)
-    >>> bounds = bounds_of(times, catalogue_device("h200-sxm"))
+    >>> from specbook.validation.fleet_times import example_times
+    >>> from specbook.validation.settings import example_setting
+    >>> times = example_times()
+    >>> bounds = bounds_of(times, example_setting().device)
     >>> fit, ends = fit_with_intervals(times, bounds, (3,), 200, np.random.default_rng(0))
     >>> bool(ends[3, 0] <= fit.values[3] <= ends[3, 1])
     True

@@ -20,8 +20,8 @@ from specbook.validation.fleet_data import FleetData, Parts
 from specbook.validation.fleet_fit import TimesFit
 from specbook.validation.fleet_intervals import FEWEST_SERIES
 from specbook.validation.fleet_times import held_back_times, unmeasured_times
+from specbook.validation.setting_overheads import overheads_of
 from specbook.validation.settings import Setting
-from specbook.validation.validate import overheads_of
 
 UNITS = {"step": "s", "layer": "s", "kv_passes": "positions", "mbu": "share of peak", "mfu": "share of peak"}
 _CONSTANTS_SCHEMA: dict[str, Any] = {
@@ -161,8 +161,8 @@ def notes_of(
 ) -> Iterator[str]:
     """What holds for all of a fit, one sentence each."""
     n_series, n_held = len({part.series for part in parts}), len({part.series for part in held})
-    is_by_series = n_series >= max(config.hold_out_every, 3)
-    what = f"{n_held:,} of {n_series:,} series" if is_by_series else "too few series to hold any back whole"
+    is_whole = config.holds_back_series(n_series)
+    what = f"{n_held:,} of {n_series:,} series" if is_whole else "too few series to hold any back whole"
     yield (
         f"Held back for the error: {counted(len(held), 'row')} ({what}); the constants that are saved are then fitted "
         f"to all {counted(len(chosen), 'row')}."

@@ -23,8 +23,9 @@ from scipy.sparse import csr_array
 
 from specbook.checks import Floats
 from specbook.validation.fleet_constants import STEP
-from specbook.validation.fleet_data import FleetData, Parts
+from specbook.validation.fleet_data import FleetData, Parts, fleet_data
 from specbook.validation.fleet_passes import PassAt, StackedPasses
+from specbook.validation.settings import Setting, example_series, settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,10 +108,7 @@ def fitted_times(data: FleetData, parts: Sequence[Parts]) -> MeasuredTimes:
 
     Examples
     --------
-    >>> from specbook.validation.fleet_data import fleet_data
-    >>> from specbook.validation.settings import Setting, example_series, settings
-    >>> data = fleet_data([each for each in settings(example_series().rows) if isinstance(each, Setting)])
-    >>> fitted_times(data, data.parts).kinds
+    >>> example_times().kinds
     ('step', 'round', 'round', 'round')
     """
     runs = _Runs.of(parts)
@@ -239,3 +237,15 @@ def _stacked_times(data: FleetData, times: Sequence[_Time]) -> MeasuredTimes:
         n_target_layers=np.array([each.n_target_layers for each in times], dtype=np.float64),
         passes=data.passes,
     )
+
+
+def example_times() -> MeasuredTimes:
+    """Times of :func:`~specbook.validation.settings.example_series`, for examples.
+
+    Examples
+    --------
+    >>> example_times().lines
+    (2, 2, 3, 4)
+    """
+    data = fleet_data([each for each in settings(example_series().rows) if isinstance(each, Setting)])
+    return fitted_times(data, data.parts)

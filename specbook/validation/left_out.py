@@ -10,14 +10,11 @@ import polars as pl
 
 from specbook.checks import Floats
 from specbook.roofline.engine_overheads import CONSTANTS, EngineOverheads
-from specbook.validation.coefficients import fastest_baselines, passes_of
-from specbook.validation.device_counts import with_counts
 from specbook.validation.published_errors import FITTED, LEFT_OUT, LeftOut, comparable, left_out_fits, left_out_ratios
 from specbook.validation.published_series import published_series
-from specbook.validation.rounds import constants_of, predict_rounds
-from specbook.validation.settings import Setting, settings
-from specbook.validation.step_times import StepTimes
-from specbook.validation.validate import Predicted, Validation, overheads_of, validate, validation_of
+from specbook.validation.setting_overheads import overheads_of
+from specbook.validation.settings import Setting
+from specbook.validation.validate import Validation, validate, validation_with
 
 
 @cache
@@ -63,16 +60,8 @@ def left_out_validation(left_out: LeftOut = "series") -> Validation:
     >>> error < 0.08
     True
     """
-    series = published_series()
-    meanings = settings(series.rows)
-    found = [each for each in meanings if isinstance(each, Setting)]
-    times = StepTimes()
-    counted = with_counts(found, fastest_baselines(found).tolist(), times)
     unseen = {line: each for engine in FITTED for line, each in _unseen(engine, left_out).items()}
-    overheads = [unseen.get(each.row.line, overheads_of(each)) for each in counted]
-    constants = np.array([constants_of(each) for each in overheads])
-    rounds = predict_rounds(passes_of(counted, times), constants)
-    return validation_of(series, meanings, Predicted(found=counted, overheads=overheads, rounds=rounds))
+    return validation_with(published_series(), lambda each: unseen.get(each.row.line, overheads_of(each)))
 
 
 def _unseen(engine: str, left_out: LeftOut) -> dict[int, EngineOverheads]:

@@ -10,13 +10,11 @@ from typing import Literal, get_args
 import numpy as np
 
 from specbook.checks import Floats
-from specbook.validation.coefficients import Passes, fastest_baselines, passes_of
 from specbook.validation.constants import left_out_constants
-from specbook.validation.device_counts import with_counts
+from specbook.validation.passes import Passes, passes_of_rows
 from specbook.validation.published_series import published_series
 from specbook.validation.rounds import predict_rounds
 from specbook.validation.settings import Setting, settings
-from specbook.validation.step_times import StepTimes
 
 LeftOut = Literal["series", "target"]
 LEFT_OUT: tuple[LeftOut, ...] = get_args(LeftOut)
@@ -60,11 +58,9 @@ def comparable(engine: str) -> Comparable:
     True
     """
     usable = [each for each in settings(published_series().rows) if isinstance(each, Setting) and each.engine == engine]
-    found = [each for each in usable if each.baseline_tpot_s is not None]
-    times = StepTimes()
-    counted = with_counts(found, fastest_baselines(found).tolist(), times)
-    speedups = np.array([each.row.speedup for each in counted], dtype=np.float64)
-    return Comparable(found=tuple(counted), passes=passes_of(counted, times), speedups=speedups)
+    found, passes = passes_of_rows(each for each in usable if each.baseline_tpot_s is not None)
+    speedups = np.array([each.row.speedup for each in found], dtype=np.float64)
+    return Comparable(found=tuple(found), passes=passes, speedups=speedups)
 
 
 @cache

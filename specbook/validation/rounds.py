@@ -20,7 +20,7 @@ import numpy as np
 
 from specbook.checks import Floats
 from specbook.roofline.engine_overheads import CONSTANTS, EngineOverheads
-from specbook.validation.coefficients import Passes
+from specbook.validation.passes import Passes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +87,7 @@ def predict_rounds(passes: Passes, constants: Floats) -> Rounds:
 
     Examples
     --------
-    >>> from specbook.validation.coefficients import passes_of
+    >>> from specbook.validation.passes import passes_of
     >>> from specbook.validation.settings import example_setting
     >>> rounds = predict_rounds(passes_of([example_setting()]), np.zeros(4))
     >>> bool(1.0 < rounds.speedup[0] < example_setting().tokens_per_round)

@@ -53,12 +53,11 @@ def scored(frame: pl.DataFrame) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        ``by`` and ``group``, ``n_rows``, errors of the speedup as shares of the measured one, the share of rows outside
-        ±5 % of 1 whose win or loss was foreseen, and for which drafting always would have been right, of series that
-        vary K whose best K was found (exactly; within one
-        token; within one of the lengths that were tried), the mean share of speed lost by the predicted K, Spearman's
-        rank correlation (null below three rows), and how often the interval holds the measured figure. Null where
-        nothing can be said.
+        ``by`` and ``group``, ``n_rows``; errors of the speedup as shares of the measured one; of rows outside ±5 % of 1
+        (``n_outside_band``), the share whose win or loss was foreseen, and for which drafting always would have been
+        right; of series that vary K, the share whose best K was found (exactly; within one token; within one of the
+        lengths that were tried), and the mean share of speed lost by the predicted K; Spearman's rank correlation (null
+        below three rows); how often the interval holds the measured figure. Null where nothing can be said.
 
     Examples
     --------
@@ -66,10 +65,21 @@ def scored(frame: pl.DataFrame) -> pl.DataFrame:
     >>> scored(example_validation().frame)["by"].to_list()[:2]
     ['all', 'status']
     """
-    compared = frame.filter(pl.col("error").is_not_null())
+    compared = compared_rows(frame)
     scores = [_of_all(compared), *(_by_group(compared, by) for by in GROUPS)]
     labelled = [part.with_columns(by=pl.lit(by)) for by, part in zip(("all", *GROUPS), scores, strict=True)]
     return pl.concat([part.select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items()) for part in labelled])
+
+
+def compared_rows(frame: pl.DataFrame) -> pl.DataFrame:
+    """Those rows that have a predicted and a measured speedup.
+
+    Examples
+    --------
+    >>> compared_rows(pl.DataFrame({"error": [0.1, None]})).height
+    1
+    """
+    return frame.filter(pl.col("error").is_not_null())
 
 
 def _of_all(compared: pl.DataFrame) -> pl.DataFrame:
@@ -110,7 +120,7 @@ def best_draft_lengths(rows: pl.DataFrame, *further: str) -> pl.DataFrame:
     >>> best_draft_lengths(example_validation().frame).columns[:2]
     ['series', 'batch']
     """
-    compared = rows.filter(pl.col("error").is_not_null()).sort("draft_length", maintain_order=True)
+    compared = compared_rows(rows).sort("draft_length", maintain_order=True)
     choice = list(dict.fromkeys((*further, "series", "batch")))
     measured, predicted = pl.col("measured_speedup").arg_max(), pl.col("predicted_speedup").arg_max()
     return (

@@ -47,8 +47,6 @@ class Setting:
     context_tokens : float
     engine : str
         As the overheads know it; the word of the row where they do not.
-    backend : str or None
-        Of the engine, if the row says one.
     assumptions : tuple of str
         What was worked out or taken as usual, one clause each.
     """
@@ -67,7 +65,6 @@ class Setting:
     batch: int
     context_tokens: float
     engine: str
-    backend: str | None
     assumptions: tuple[str, ...]
     devices_from: str = ""
 
@@ -165,7 +162,6 @@ def _known(row: SeriesRow, named: RowNames, stated: Overrides) -> Setting:
         batch=int(row.batch or 1),
         context_tokens=context,
         engine=named.engine.engine or row.engine,
-        backend=named.device.backend or named.engine.backend,
         assumptions=(*row.derived, *notes, *context_notes),
     )
 

@@ -17,10 +17,7 @@ from specbook.validation.settings import Setting
 class StepTimes:
     """Calibrated step times, remembered by profile, model, weight format and number of devices.
 
-    Attributes
-    ----------
-    backend : str or None
-        Which of a device's calibrations, where it has several; None is the first.
+    A profile is known by its identity, as comparing profiles takes longer than a step time, and is kept alive for it.
 
     Examples
     --------
@@ -31,34 +28,34 @@ class StepTimes:
     True
     """
 
-    backend: str | None = None
+    _devices: dict[int, HardwareProfile] = field(default_factory=dict, repr=False)
     _targets: dict[tuple[int, ModelSpec, str, int], CalibratedRoofline] = field(default_factory=dict, repr=False)
     _drafters: dict[tuple[object, ...], Drafter] = field(default_factory=dict, repr=False)
 
     def target(self, device: HardwareProfile, target: ModelSpec, precision: str, n_devices: int) -> CalibratedRoofline:
         """The target's step time on so many of a device."""
-        key = (id(device), target, precision, n_devices)
+        key = (self._known(device), target, precision, n_devices)
         if key not in self._targets:
             cost = step_cost(target, precision, tensor_parallel=n_devices)
-            rates = calibrated_rates(device, precision, self._backend(device))
-            self._targets[key] = CalibratedRoofline(cost=cost, rates=rates)
+            self._targets[key] = CalibratedRoofline(cost=cost, rates=calibrated_rates(device, precision))
         return self._targets[key]
 
     def drafter(self, setting: Setting) -> Drafter:
         """The drafter of a setting without what an engine adds."""
         models = (setting.target, setting.draft, setting.draft_precision)
-        key = (id(setting.device), setting.method, *models, setting.n_devices)
+        key = (self._known(setting.device), setting.method, *models, setting.n_devices)
         if key not in self._drafters:
             self._drafters[key] = self._drafter(setting)
         return self._drafters[key]
+
+    def _known(self, device: HardwareProfile) -> int:
+        self._devices[id(device)] = device
+        return id(device)
 
     def _drafter(self, setting: Setting) -> Drafter:
         n_devices = setting.n_devices or 1
         cost = drafter_cost(setting.method, setting.target, setting.draft, setting.draft_precision, n_devices)
         if cost is None:
             return drafter_of(setting.method, None)
-        rates = calibrated_rates(setting.device, setting.draft_precision, self._backend(setting.device))
+        rates = calibrated_rates(setting.device, setting.draft_precision)
         return drafter_of(setting.method, CalibratedRoofline(cost=cost, rates=rates))
-
-    def _backend(self, device: HardwareProfile) -> str | None:
-        return self.backend if self.backend in device.calibrations else None

@@ -13,14 +13,13 @@ from scipy.optimize import brentq
 from specbook.acceptance.yields import expected_tokens_per_round
 from specbook.checks import BadInput, Floats
 from specbook.roofline.engine_overheads import CONSTANTS
-from specbook.validation.coefficients import Passes, fastest_baselines, passes_of
-from specbook.validation.device_counts import with_counts
 from specbook.validation.left_out import left_out_validation
+from specbook.validation.passes import Passes, passes_of_rows
+from specbook.validation.published_errors import LEFT_OUT, LeftOut
 from specbook.validation.published_series import published_series
 from specbook.validation.rounds import predict_rounds
-from specbook.validation.scores import scored
+from specbook.validation.scores import compared_rows, scored
 from specbook.validation.settings import Setting, settings
-from specbook.validation.step_times import StepTimes
 
 _SCORES = (
     "median_absolute_error", "bias", "within_8", "win_lose_right", "best_k_exact", "best_k_within_one_tried", "regret",
@@ -58,6 +57,7 @@ def leviathan_speedups(passes: Passes) -> Floats:
 
     Examples
     --------
+    >>> from specbook.validation.passes import passes_of
     >>> from specbook.validation.settings import example_setting
     >>> print(leviathan_speedups(passes_of([example_setting()])).round(2))
     [2.55]
@@ -122,10 +122,8 @@ def published_passes() -> tuple[tuple[Setting, ...], Passes]:
     >>> len(found) == passes.step_s.size
     True
     """
-    found = [each for each in settings(published_series().rows) if isinstance(each, Setting)]
-    times = StepTimes()
-    counted = with_counts(found, fastest_baselines(found).tolist(), times)
-    return tuple(counted), passes_of(counted, times)
+    found, passes = passes_of_rows(settings(published_series().rows))
+    return tuple(found), passes
 
 
 def with_predictions(frame: pl.DataFrame, speedups: Floats) -> pl.DataFrame:
@@ -179,14 +177,14 @@ def yardsticks() -> pl.DataFrame:
         "Leviathan, α of each row": lambda frame: with_predictions(frame, _leviathan(frame)),
         "Leviathan, α of least K": lambda frame: with_predictions(frame, _leviathan_from_shortest(frame)),
     }
-    scores = [_scores(f"specbook, {left_out} left out", _compared(left_out)) for left_out in ("series", "target")]
+    scores = [_scores(f"specbook, {left_out} left out", _compared(left_out)) for left_out in LEFT_OUT]
     scores += [_scores(name, rule(rows)) for name, rule in rules.items()]
     scores += [_always(rows, length) for length in _FIXED_LENGTHS]
     return pl.DataFrame(scores, schema=_SCHEMA)
 
 
-def _compared(left_out: Any) -> pl.DataFrame:
-    return left_out_validation(left_out).frame.filter(pl.col("error").is_not_null())
+def _compared(left_out: LeftOut) -> pl.DataFrame:
+    return compared_rows(left_out_validation(left_out).frame)
 
 
 def _scores(rule: str, frame: pl.DataFrame) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from specbook.roofline.drafting import HostedDrafter, HostLookup, ParallelHeads, SequentialDrafter
+from specbook.roofline.drafting import HostLookup, ParallelHeads, SequentialDrafter
+from specbook.roofline.hosted import HostedDrafter
 from specbook.roofline.step_time import DeviceRates, DoctrineRoofline
 from specbook.serving.draft_time import SteppedDraft
 from specbook.serving.iteration_time import AffineIterationTime

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from specbook.checks import BadInput
 from specbook.roofline.engine_overheads import CONSTANTS
-from specbook.validation.coefficients import Passes
 from specbook.validation.constants import fit_constants, fitted_constants, left_out_constants, telling
+from specbook.validation.passes import Passes
 from specbook.validation.published_errors import LeftOut, comparable
 from specbook.validation.rounds import predict_rounds
 

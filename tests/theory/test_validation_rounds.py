@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specbook.roofline.drafting import drafter_of
-from specbook.roofline.engine_overheads import EngineOverheads, engine_overheads, engine_step, hosting
+from specbook.roofline.engine_overheads import EngineOverheads, engine_overheads
+from specbook.roofline.hosted import engine_drafter, engine_step
 from specbook.roofline.speedup import DraftingPair, round_times
-from specbook.validation.coefficients import Passes, passes_of
+from specbook.validation.passes import Passes, passes_of
 from specbook.validation.rounds import TERMS, Rounds, constants_of, part_of, predict_rounds
 from specbook.validation.settings import Setting, example_setting
 from specbook.validation.step_times import StepTimes
@@ -174,7 +175,7 @@ def test_the_product_and_the_validation_say_the_same_of_a_round(method: Any, eng
     step = getattr(times.drafter(setting), "step", None)
     pair = DraftingPair(
         target=engine_step(overheads, target),
-        drafter=drafter_of(method, step, **hosting(overheads)),
+        drafter=engine_drafter(overheads, drafter_of(method, step)),
         target_weight_bytes=0.0,
         draft_weight_bytes=0.0,
         target_kv_bytes_per_token=0.0,

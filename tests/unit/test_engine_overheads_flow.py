@@ -18,7 +18,8 @@ from specbook.funnel import example_funnel, run_funnel, summary
 from specbook.funnel_config import FunnelConfig
 from specbook.funnel_notes import funnel_notes
 from specbook.hardware.profile import catalogue_device
-from specbook.roofline.engine_overheads import EngineOverheads, EngineStep, engine_names, engine_overheads
+from specbook.roofline.engine_overheads import EngineOverheads, engine_names, engine_overheads
+from specbook.roofline.hosted import EngineStep
 from specbook.roofline.model_spec import model
 from specbook.serving.draft_time import SteppedDraft
 from specbook.serving.stepped_time import SteppedTime

@@ -12,14 +12,8 @@ from specbook.checks import BadInput
 from specbook.hardware.profile import catalogue_device
 from specbook.hardware.step_times import StepTimePoint, StepTimeTable
 from specbook.roofline.calibrated import CalibratedRoofline, example_rates
-from specbook.roofline.drafting import (
-    Drafter,
-    HostedDrafter,
-    HostLookup,
-    Lookahead,
-    ParallelHeads,
-    SequentialDrafter,
-)
+from specbook.roofline.drafting import Drafter, HostLookup, Lookahead, ParallelHeads, SequentialDrafter
+from specbook.roofline.hosted import HostedDrafter
 from specbook.roofline.measured_steps import MeasuredSteps
 from specbook.roofline.model_spec import model
 from specbook.roofline.pass_cost import step_cost

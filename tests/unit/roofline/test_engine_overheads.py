@@ -15,25 +15,16 @@ from specbook.hardware.profile import catalogue_device
 from specbook.roofline.calibrated import CalibratedRoofline, example_rates
 from specbook.roofline.drafting import (
     METHODS,
-    HostedDrafter,
     HostLookup,
     Lookahead,
     MethodName,
     ParallelHeads,
     SequentialDrafter,
     drafter_of,
-    sequential_part,
 )
-from specbook.roofline.engine_overheads import (
-    CONSTANTS,
-    EngineOverheads,
-    EngineStep,
-    engine_names,
-    engine_overheads,
-    engine_step,
-    hosting,
-)
+from specbook.roofline.engine_overheads import CONSTANTS, EngineOverheads, engine_names, engine_overheads
 from specbook.roofline.grid import evaluate_grid, example_grid, project
+from specbook.roofline.hosted import EngineStep, HostedDrafter, engine_drafter, engine_step, sequential_part
 from specbook.roofline.model_spec import model
 from specbook.roofline.pass_cost import step_cost
 from specbook.roofline.step_time import DoctrineRoofline, device_rates
@@ -66,7 +57,7 @@ def test_every_engine_has_figures_with_their_evidence(name: str):
 def test_engines_without_rows_of_their_own_say_whose_figures_they_have():
     for name in ("vllm", "tensorrt-llm"):
         found = engine_overheads(name)
-        assert found.drafting == SGLANG.drafting
+        assert [getattr(found, each) for each in CONSTANTS] == [getattr(SGLANG, each) for each in CONSTANTS]
         assert found.label == f"{name}: assumed, those of sglang"
     assert SGLANG.label == f"sglang: fitted to {SGLANG.n_rows} published rows"
     assert SGLANG.n_constants == 3
@@ -103,10 +94,12 @@ def test_a_step_refuses_a_negative_share():
         EngineStep(step=STEP, row_share=-0.1)
 
 
-def test_hosting_is_nothing_without_an_engine():
-    assert hosting(None) == {}
-    assert hosting(SGLANG) == {"pass_s": SGLANG.draft_pass_s, "round_s": SGLANG.round_s}
-    assert drafter_of("ngram", None, **hosting(None)) == HostLookup()
+def test_a_drafter_without_an_engine_or_its_seconds_is_the_very_same():
+    drafter = HostLookup()
+    assert engine_drafter(None, drafter) is drafter
+    assert engine_drafter(replace(SGLANG, draft_pass_s=0.0, round_s=0.0), drafter) is drafter
+    hosted = HostedDrafter(drafter=drafter, pass_s=SGLANG.draft_pass_s, round_s=SGLANG.round_s)
+    assert engine_drafter(SGLANG, drafter) == hosted
 
 
 def test_a_step_without_a_share_is_the_very_same():
@@ -185,12 +178,11 @@ def test_the_namespace_that_is_asked_is_the_one_that_answers():
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_can_be_inside_an_engine(name: MethodName):
     bare = drafter_of(name, STEP)
-    hosted = drafter_of(name, STEP, **hosting(SGLANG))
+    hosted = engine_drafter(SGLANG, bare)
     assert isinstance(hosted, HostedDrafter)
     assert hosted.drafter == bare
     assert sequential_part(hosted) == sequential_part(bare)
     assert (sequential_part(bare) is bare) == isinstance(bare, SequentialDrafter)
-    assert drafter_of(name, STEP, pass_s=0.0, round_s=0.0) == bare
 
 
 def _grids(overheads: EngineOverheads, **changes: Any) -> tuple[Any, Any]:

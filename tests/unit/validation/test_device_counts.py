@@ -11,8 +11,8 @@ import pytest
 
 from specbook.hardware.profile import catalogue_device
 from specbook.roofline.model_spec import model
-from specbook.validation.coefficients import fastest_baselines
 from specbook.validation.device_counts import possible_counts, with_counts
+from specbook.validation.passes import counted_settings
 from specbook.validation.published_series import published_series
 from specbook.validation.settings import Setting, example_setting, settings
 from specbook.validation.step_times import StepTimes
@@ -85,9 +85,7 @@ def test_counts_of_the_shipped_rows_come_from_the_run_without_speculation_alone(
     faster = [replace(row, tokens_per_s=None if row.tokens_per_s is None else 3.0 * row.tokens_per_s) for row in rows]
 
     def counts(which: Any) -> list[tuple[int | None, str]]:
-        found = [each for each in settings(which) if isinstance(each, Setting)]
-        counted = with_counts(found, fastest_baselines(found).tolist(), TIMES)
-        return [(each.n_devices, each.devices_from) for each in counted]
+        return [(each.n_devices, each.devices_from) for each in counted_settings(settings(which), TIMES)]
 
     before = counts(rows)
     assert before == counts(faster)

@@ -13,8 +13,8 @@ from specbook.roofline.model_spec import model
 from specbook.validation.fleet_constants import constants_before
 from specbook.validation.fleet_data import fleet_data
 from specbook.validation.fleet_times import fitted_times, held_back_times, unmeasured_times
+from specbook.validation.setting_overheads import overheads_of
 from specbook.validation.settings import Setting
-from specbook.validation.validate import overheads_of
 from tests.fleet_cases import DENSE, LARGE, MIXTURE, a_fleet, a_setting, device_with, measured
 
 TRUTH = device_with(step=2e-4, layer=3e-5, rows_per_kv_pass=2, mbu=0.6, mfu=0.3)

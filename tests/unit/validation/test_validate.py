@@ -15,9 +15,10 @@ from specbook.roofline.engine_overheads import engine_overheads
 from specbook.validation.left_out import published_validation
 from specbook.validation.published_series import published_series
 from specbook.validation.series import RowProblem, SeriesFile, SeriesRow
+from specbook.validation.setting_overheads import NO_OVERHEADS, overheads_of
 from specbook.validation.settings import Overrides, Setting, example_series
 from specbook.validation.settings import settings as settings_of
-from specbook.validation.validate import NO_OVERHEADS, Validation, example_validation, overheads_of, validate
+from specbook.validation.validate import Validation, example_validation, validate
 
 SHIPPED = published_series()
 COMPARED = tuple(each.row for each in settings_of(SHIPPED.rows) if isinstance(each, Setting))

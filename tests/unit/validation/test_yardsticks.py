@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specbook.checks import BadInput
-from specbook.validation.coefficients import Passes
+from specbook.validation.passes import Passes
 from specbook.validation.scores import scored
 from specbook.validation.validate import example_validation
 from specbook.validation.yardsticks import (

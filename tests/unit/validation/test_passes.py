@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from specbook.roofline.model_spec import model
-from specbook.validation.coefficients import Passes, baselines, fastest_baselines, passes_of
+from specbook.validation.passes import Passes, baselines, fastest_baselines, passes_of
 from specbook.validation.settings import Setting, example_setting
 from specbook.validation.step_times import StepTimes
 
@@ -54,10 +54,11 @@ def test_a_tree_verifies_its_nodes_and_drafts_its_depth():
     assert tree.verify_s[0] > chain.verify_s[0]
 
 
-def test_nothing_drafted_is_a_step():
-    passes = passes_of([replace(ONE, depth=0.0, n_nodes=0.0)])
+@pytest.mark.parametrize("method", ["eagle3", "medusa", "ngram", "lookahead"])
+def test_nothing_drafted_is_a_step(method: Any):
+    passes = passes_of([replace(ONE, method=method, depth=0.0, n_nodes=0.0)])
     assert passes.verify_s.tolist() == passes.step_s.tolist()
-    assert (passes.draft_s[0], passes.n_further_rows[0]) == (0.0, 0.0)
+    assert (passes.draft_s[0], passes.n_draft_passes[0], passes.n_further_rows[0]) == (0.0, 0.0, 0.0)
 
 
 def test_no_settings_are_no_rows():
@@ -102,3 +103,11 @@ def test_times_of_models_and_drafters_are_made_once():
     for changes in ({"n_devices": 2}, {"method": "mtp"}, {"draft_precision": "fp8"}, {"target": model("Qwen3-8B")}):
         assert times.drafter(replace(ONE, **changes)) is not times.drafter(ONE)
         assert times.drafter(replace(ONE, **changes)) != times.drafter(ONE)
+
+
+def test_a_profile_that_is_gone_lends_its_times_to_no_other():
+    times, base = StepTimes(), ONE.device.calibrations["default"]
+    for layer_s in np.linspace(1e-6, 1e-4, 50).tolist():
+        calibration = base.model_copy(update={"layer_overhead_s": layer_s})
+        device = ONE.device.model_copy(update={"calibrations": {"own": calibration}})
+        assert times.target(device, ONE.target, ONE.precision, 1).rates.layer_overhead_s == layer_s

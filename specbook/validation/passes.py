@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specbook.checks import Floats
-from specbook.roofline.drafting import ParallelHeads, SequentialDrafter
-from specbook.roofline.engine_overheads import small_rows
-from specbook.validation.settings import Setting
+from specbook.roofline.hosted import draft_passes, small_rows
+from specbook.validation.device_counts import with_counts
+from specbook.validation.settings import MissingRow, Setting
 from specbook.validation.step_times import StepTimes
 
 
@@ -89,6 +89,49 @@ def passes_of(found: Sequence[Setting], times: StepTimes | None = None) -> Passe
     )
 
 
+def passes_of_rows(meanings: Iterable[Setting | MissingRow]) -> tuple[list[Setting], Passes]:
+    """Times of the passes of those rows that can be predicted.
+
+    Parameters
+    ----------
+    meanings : iterable of Setting or MissingRow
+
+    Returns
+    -------
+    list of Setting
+        Those among them, each with a number of devices.
+    Passes
+
+    Examples
+    --------
+    >>> from specbook.validation.settings import example_series, settings
+    >>> found, passes = passes_of_rows(settings(example_series().rows))
+    >>> [each.n_devices for each in found], passes.n_draft_passes
+    ([1, 1, 1], array([3., 5., 7.]))
+    """
+    times = StepTimes()
+    found = counted_settings(meanings, times)
+    return found, passes_of(found, times)
+
+
+def counted_settings(meanings: Iterable[Setting | MissingRow], times: StepTimes) -> list[Setting]:
+    """Those rows that can be predicted, each with a number of devices, by the fastest run without speculation.
+
+    Parameters
+    ----------
+    meanings : iterable of Setting or MissingRow
+    times : StepTimes
+
+    Examples
+    --------
+    >>> from specbook.validation.settings import example_series, settings
+    >>> {each.devices_from for each in counted_settings(settings(example_series().rows), StepTimes())}
+    {'inferred'}
+    """
+    found = [each for each in meanings if isinstance(each, Setting)]
+    return with_counts(found, fastest_baselines(found).tolist(), times)
+
+
 def _row(setting: Setting, times: StepTimes) -> tuple[float, ...]:
     step = times.target(setting.device, setting.target, setting.precision, setting.n_devices or 1)
     drafter = times.drafter(setting)
@@ -96,7 +139,7 @@ def _row(setting: Setting, times: StepTimes) -> tuple[float, ...]:
     width = float(drafter.verify_width(setting.n_nodes))
     step_s, verify_s = np.asarray(step(np.array([1.0, width]), *at)).tolist()
     draft_s = float(drafter.seconds(setting.depth, setting.n_nodes, *at)) if setting.depth else 0.0
-    passes = setting.depth if isinstance(drafter, SequentialDrafter) else float(isinstance(drafter, ParallelHeads))
+    passes = float(draft_passes(drafter, setting.depth))
     small = float(small_rows(width, setting.batch))
     return step_s, verify_s, draft_s, passes, (width - 1.0) * setting.batch, small
 
