@@ -15,6 +15,7 @@ _ANSWERS = {
     "target": ("target", "--target NAME"),
     "weight format of the target": ("target", "--precision FORMAT"),
     "drafter": ("drafter", "--draft NAME"),
+    "weight format of the drafter": ("drafter", "--draft-precision FORMAT"),
     "acceptance": (None, "column acc_len_incl_bonus"),
     "draft length K": (None, "column K"),
     "batch": (None, "column batch"),

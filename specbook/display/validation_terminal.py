@@ -44,7 +44,11 @@ def show_validation(validation: Validation, worst: pl.DataFrame) -> None:
         Of :func:`~specbook.validation.explain.explained`; may be empty.
     """
     say(counts_line(validation))
-    for line in (*headlines(validation), *left_out_lines(validation)):
+    for line in left_out_lines(validation):
+        say(line)
+    if validation.left_out is not None:
+        say("by constants that were fitted to these rows, which flatter:")
+    for line in headlines(validation):
         say(line)
     for text in validation.conditions:
         say(f"note: {text}")

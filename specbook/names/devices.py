@@ -17,6 +17,15 @@ _ANYWHERE = (
     re.compile(r"tensor parallel(?: size)? (\d{1,4})(?!\w)"),
     re.compile(r"(?<![\w.])(\d{1,4}) ?(?:gpus?|cards?|devices?)(?!\w)"),
 )
+_MARKED_COUNT = re.compile(r"(?<=\w):(\d{1,3})\s*$")  # H100:8
+_COUNT_WORDS = {
+    "single": 1, "one": 1, "dual": 2, "two": 2, "three": 3, "triple": 3, "four": 4, "quad": 4, "eight": 8,
+}  # fmt: skip
+_COUNT_WORD = re.compile(rf"(?<!\w)(?:{'|'.join(_COUNT_WORDS)})(?!\w)")
+_PART = re.compile(r"(?<!\w)(?:mig|vgpu|fractional)(?!\w)")
+_FRACTION = re.compile(r"(?<![\w./])\d+/\d+(?![\w./])")
+_SERVERS = re.compile(r"(?<!\w)(?:(?!1 )\d+ ?(?:x )?|multi |multiple )(?:nodes?|servers?|hosts?)(?!\w)")
+_OWN_FIGURES = "state --device with a hardware file of its figures, or with a device of the same bandwidth"
 # Servers of so many of these carry modules, not cards.
 _SERVER_DEVICES = 4
 _MEMORY_TOLERANCE = 0.1
@@ -40,6 +49,8 @@ class DeviceName:
         What was understood, in one line.
     question : str or None
         Why it is unclear, and how to state it; None if it is clear.
+    candidates : tuple of str
+        Where the words fit several devices of the catalogue, which; empty where it may be any.
     """
 
     text: str
@@ -48,6 +59,7 @@ class DeviceName:
     backend: str | None
     understood: str
     question: str | None
+    candidates: tuple[str, ...] = ()
 
 
 def device_name(text: str) -> DeviceName:
@@ -72,11 +84,11 @@ def device_name(text: str) -> DeviceName:
     >>> print(device_name("H100").question)
     'H100' may be h100-sxm5 (3350 GB/s) or h100-pcie (2000 GB/s): state --device h100-sxm5
     """
-    loose = _counts_apart(loosened(text))
+    loose = _counts_apart(loosened(_MARKED_COUNT.sub(r" x\1", text)))
     backend = next((each for each in _BACKENDS if re.search(rf"\b{each}\b", loose)), None)
     name = DeviceName(text=text, profile=None, n_devices=None, backend=backend, understood="no device", question=None)
     if (problem := unreadable(text)) is not None:
-        return _asked(name, problem, [])
+        return _asked(name, problem)
     by_id = {loosened(known): known for known in catalogue_names()}
     if loose in by_id:
         known = by_id[loose]
@@ -85,7 +97,8 @@ def device_name(text: str) -> DeviceName:
 
 
 def _counts_apart(loose: str) -> str:
-    """A name whose number of devices is not glued to it."""
+    """A name whose number of devices is in digits, and not glued to it."""
+    loose = _COUNT_WORD.sub(lambda word: f"{_COUNT_WORDS[word.group()]}x", loose)
     loose = re.sub(r"(?<![\w.])(\d{1,3}) ?[x×*] ?(?=[a-z]|\d{4})", r"\1x ", loose)
     return re.sub(r"(?<=[a-z0-9]\d)[x×*](?=\d{1,3}(?!\w))", " x", loose)
 
@@ -96,7 +109,13 @@ def _of_families(name: DeviceName, loose: str) -> DeviceName:
         return _unknown(name, loose)
     if len(found) > 1:
         known = list(dict.fromkeys(each for family in found for each in family.candidates))
-        return _asked(name, "names several devices", known)
+        return _of_several(name, "names several devices", known)
+    if _PART.search(loose) or _FRACTION.search(name.text):
+        return _asked(name, "is a part of a device", _OWN_FIGURES)
+    if _SERVERS.search(loose):
+        return _asked(
+            name, "is several servers", "write the number of devices that shared each product, as in 8 x H100"
+        )
     counts = _counts(loose, found[0])
     if len(counts) > 1:
         stated = " and ".join(str(count) for count in sorted(counts))
@@ -108,7 +127,7 @@ def _of_families(name: DeviceName, loose: str) -> DeviceName:
 
 def _of_family(name: DeviceName, loose: str, family: Family) -> DeviceName:
     if family.absent is not None and (variant := family.absent.search(loose)) is not None:
-        return _asked(name, f"is a variant that the catalogue lacks ({variant.group()})", list(family.candidates))
+        return _asked(name, f"is a variant that the catalogue lacks ({variant.group()})", _OWN_FIGURES)
     for hint, known in family.hints:
         if hint.search(loose):
             return _checked(name, loose, known, "")
@@ -116,7 +135,7 @@ def _of_family(name: DeviceName, loose: str, family: Family) -> DeviceName:
         return _checked(name, loose, family.default, family.remark)
     if family.server is not None and (name.n_devices or 0) >= _SERVER_DEVICES:
         return _checked(name, loose, family.server, "; so many in one server are modules")
-    return _asked(name, family.why, list(family.candidates))
+    return _of_several(name, family.why, list(family.candidates))
 
 
 def _checked(name: DeviceName, loose: str, known: str, remark: str) -> DeviceName:
@@ -127,7 +146,7 @@ def _checked(name: DeviceName, loose: str, known: str, remark: str) -> DeviceNam
     shares = {1, name.n_devices or 1}
     fits = [abs(size / has_gb / share - 1.0) <= _MEMORY_TOLERANCE for size in stated for share in shares]
     if profile.kind == "gpu" and stated and not any(fits):
-        return _asked(name, f"states {stated[0]:g} GB, where {known} has {has_gb:g}", [known])
+        return _asked(name, f"states {stated[0]:g} GB, where {known} has {has_gb:g}", _OWN_FIGURES)
     return _settled(name, known, remark)
 
 
@@ -148,20 +167,27 @@ def _settled(name: DeviceName, known: str, remark: str) -> DeviceName:
 
 def _unknown(name: DeviceName, loose: str) -> DeviceName:
     if loose in ("cpu", "processor", "gpu", "accelerator"):
-        return _asked(name, "does not say which one", [])
+        return _asked(name, "does not say which one")
     near = nearest(loose, catalogue_names())
-    return _asked(name, "is not in the catalogue", near)
+    named = f"; near it in name: {', '.join(near)}" if near else ""
+    return _asked(name, f"is not in the catalogue{named}", _OWN_FIGURES)
 
 
-def _asked(name: DeviceName, why: str, candidates: list[str]) -> DeviceName:
-    if not candidates:
-        remedy = "state --device with a name of the catalogue, or a file of `specbook probe`"
-    elif why == "may be":
+def _of_several(name: DeviceName, why: str, candidates: list[str]) -> DeviceName:
+    """A name that fits several devices of the catalogue."""
+    name = replace(name, candidates=tuple(candidates))
+    if why == "may be":
         why = f"may be {' or '.join(f'{each} ({_gb_per_s(each):.0f} GB/s)' for each in candidates)}"
-        remedy = f"state --device {candidates[0]}"
-    else:
-        others = f", or one of {', '.join(candidates[1:])}" if len(candidates) > 1 else ""
-        remedy = f"state --device {candidates[0]}{others}"
+        return _asked(name, why, f"state --device {candidates[0]}")
+    others = f", or one of {', '.join(candidates[1:])}" if len(candidates) > 1 else ""
+    return _asked(name, why, f"state --device {candidates[0]}{others}")
+
+
+def _asked(
+    name: DeviceName,
+    why: str,
+    remedy: str = "state --device with a name of the catalogue, or a file of `specbook probe`",
+) -> DeviceName:
     return replace(name, question=question(name.text, why, remedy))
 
 

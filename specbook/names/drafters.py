@@ -25,9 +25,10 @@ _METHODS = {
 }
 _PATTERNS = {name: re.compile(rf"(?<![\w.])(?:{words})(?!\w)") for name, words in _METHODS.items()}
 _NOT_MODELLED = re.compile(r"(?<![\w.])(?:d ?flash|dspark|p ?eagle|hydra|recycling|rest|pard|hass|swift|sam)(?!\w)")
-_DEPTH = re.compile(r"(?<!\w)(?:(\d+) steps?|steps? (\d+)|depth (\d+)|k (\d+))(?!\w)")
-_TOP_K = re.compile(r"(?<!\w)top ?k (\d+)(?!\w)")
-_NODES = re.compile(r"(?<!\w)(?:(\d+) (?:draft tokens?|nodes)|(?:draft tokens?|nodes) (\d+))(?!\w)")
+# Sizes of a tree: words before a number, and words behind one.
+_DEPTH = r"(?:steps?|depth|(?<!top )k)", r"(?:steps?|depth)"
+_TOP_K = r"top ?k", r"top ?k"
+_NODES = r"(?:draft tokens?|nodes)", r"(?:draft tokens?|nodes)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +53,8 @@ class DrafterName:
         In one line.
     question : str or None
         Why it is unclear, and how to state it; None if it is clear.
+    unmodelled_format : str or None
+        A weight format that the text states and specbook has no figures of.
     """
 
     text: str
@@ -64,6 +67,7 @@ class DrafterName:
     n_nodes: int | None
     understood: str
     question: str | None
+    unmodelled_format: str | None = None
 
 
 def drafter_name(text: str, target: ModelSpec | None) -> DrafterName:
@@ -98,20 +102,29 @@ def drafter_name(text: str, target: ModelSpec | None) -> DrafterName:
     if (problem := unreadable(text)) is not None:
         return _asked(name, problem, f"state --draft with a model, or one of {', '.join(METHODS)}")
     loose = loosened(text)
-    shaped = _with_shape(name, loose)
+    shaped = _with_shape(name)
     if (other := _NOT_MODELLED.search(loose)) is not None:
         why = f"drafts by {other.group()}, whose cost is not modelled"
         return _asked(shaped, why, "state --draft with a method that costs the same")
     return _of_methods(shaped, loose, _methods(loose), target)
 
 
-def _with_shape(name: DrafterName, loose: str) -> DrafterName:
+def _with_shape(name: DrafterName) -> DrafterName:
     """The name with its weights and the sizes of its tree, which stand beside the method's own number."""
+    parts = [_without_methods(part) for part in re.split(r"[,;()\[\]]+", name.text)]
+    depth, top_k, n_nodes = (_number(parts, *words) for words in (_DEPTH, _TOP_K, _NODES))
+    name = replace(name, depth=depth, top_k=top_k, n_nodes=n_nodes)
+    if model_words(name.text).sizes:  # a format is the target's
+        return name
+    stated = stated_format(name.text)
+    return replace(name, precision=stated.precision, unmodelled_format=stated.unmodelled)
+
+
+def _without_methods(part: str) -> str:
+    loose = loosened(part)
     for pattern in _PATTERNS.values():
         loose = pattern.sub(" ", loose)
-    depth = _number(_DEPTH, _TOP_K.sub(" ", loose))
-    stated = None if model_words(name.text).sizes else stated_format(name.text).precision  # else it is the target's
-    return replace(name, precision=stated, depth=depth, top_k=_number(_TOP_K, loose), n_nodes=_number(_NODES, loose))
+    return " ".join(loose.split())
 
 
 def _methods(loose: str) -> list[str]:
@@ -157,9 +170,17 @@ def _of_model(name: DrafterName, text: str, target: ModelSpec | None) -> Drafter
     draft: ModelName = model_name(text, family=target)
     if draft.spec is None:
         remedy = "state --draft with a name of the model library, or a method"
-        return _asked(replace(name, precision=draft.precision), "is no method and no model of the library", remedy)
+        name = replace(name, precision=draft.precision)
+        return _asked(name, "is no method and no model of the library", remedy)
     understood = f"draft model {draft.understood}"
-    return replace(name, method="draft_model", draft=draft.spec, precision=draft.precision, understood=understood)
+    return replace(
+        name,
+        method="draft_model",
+        draft=draft.spec,
+        precision=draft.precision,
+        unmodelled_format=draft.unmodelled_format,
+        understood=understood,
+    )
 
 
 def _settled(name: DrafterName, method: str, target: ModelSpec | None) -> DrafterName:
@@ -170,9 +191,15 @@ def _settled(name: DrafterName, method: str, target: ModelSpec | None) -> Drafte
     return replace(name, method=costs_like(method), is_eagle3=method == "eagle3", understood=understood)
 
 
-def _number(pattern: re.Pattern[str], loose: str) -> int | None:
-    found = pattern.search(loose)
-    return None if found is None else int(next(group for group in found.groups() if group is not None))
+def _number(parts: list[str], before: str, behind: str) -> int | None:
+    """The number beside words: behind them, or before them in a part that begins with a number."""
+    for is_usual in (True, False):
+        for part in parts:
+            is_first = part[:1].isdigit() == is_usual
+            pattern = rf"(?<!\w)(\d+) {behind}(?!\w)" if is_first else rf"(?<!\w){before} (\d+)(?!\w)"
+            if (found := re.search(pattern, part, re.ASCII)) is not None:
+                return int(found.group(1))
+    return None
 
 
 def _asked(name: DrafterName, why: str, remedy: str) -> DrafterName:

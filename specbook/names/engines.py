@@ -20,6 +20,8 @@ _ENGINES = {
     "exllama": r"exllama ?(?:v\d)?",
     "ik_llama.cpp": r"ik llama(?:\.cpp)?",
     "ollama": r"ollama",
+    "lm studio": r"lm ?studio",
+    "koboldcpp": r"kobold ?cpp",
 }
 _PATTERNS = {name: re.compile(rf"(?<![\w.])(?:{words})(?:v?\d[\w.]*)?(?!\w)") for name, words in _ENGINES.items()}
 _BACKENDS = ("cuda", "vulkan", "metal", "rocm", "cpu")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from specbook.checks import BadInput
 from specbook.names.model_words import ModelWords, library_words, model_words
+from specbook.names.stated_size import spec_of_size
 from specbook.names.text import nearest, question, unreadable
 from specbook.names.weight_formats import StatedFormat, stated_format
 from specbook.roofline.model_spec import ModelSpec, model, model_names
@@ -27,6 +29,8 @@ class ModelName:
         What was understood, in one line.
     question : str or None
         Why it is unclear, and how to state it; None if it is clear.
+    unmodelled_format : str or None
+        A weight format that the text states and specbook has no figures of.
     """
 
     text: str
@@ -34,6 +38,7 @@ class ModelName:
     precision: str | None
     understood: str
     question: str | None
+    unmodelled_format: str | None = None
 
 
 def model_name(text: str, *, family: ModelSpec | None = None) -> ModelName:
@@ -60,7 +65,7 @@ def model_name(text: str, *, family: ModelSpec | None = None) -> ModelName:
     >>> name.spec.name, name.precision
     ('Llama-3.1-8B', 'q4_k_m')
     >>> print(model_name("Mixtral 8x22B").question)
-    'Mixtral 8x22B' is not in the model library; near it are Mixtral-8x7B: state --target Mixtral-8x7B
+    'Mixtral 8x22B' is not in the model library: state --target with a model of the same shape (near in name: Mixtral-8x7B)
     >>> model_name("1b", family=model("Llama-3.1-70B")).spec.name
     'Llama-3.2-1B'
     """
@@ -69,7 +74,7 @@ def model_name(text: str, *, family: ModelSpec | None = None) -> ModelName:
     if (problem := unreadable(text)) is not None:
         return _asked(name, problem, f"state {option} with a name of the model library")
     stated = stated_format(_short(text.partition("+")[0]))
-    name = replace(name, precision=stated.precision)
+    name = replace(name, precision=stated.precision, unmodelled_format=stated.unmodelled)
     if stated.is_contradictory:
         return _asked(name, f"states several weight formats, {', '.join(stated.stated)}", "state --precision")
     return _of_words(name, model_words(stated.rest), stated, family, option)
@@ -77,7 +82,7 @@ def model_name(text: str, *, family: ModelSpec | None = None) -> ModelName:
 
 def _short(text: str) -> str:
     """The last part of a path, as far as it is one."""
-    return text.strip().rsplit("/", 1)[-1] if re.fullmatch(r"\S+", text.strip()) else text
+    return re.split(r"[/\\]", text.strip())[-1] if re.fullmatch(r"\S+", text.strip()) else text
 
 
 def _of_words(
@@ -95,7 +100,7 @@ def _of_words(
     if begun and len({_shape(known) for known in begun}) == 1:
         has = "has" if len(begun) == 1 else "have"
         return _settled(name, min(begun, key=len), stated, f"; {', '.join(begun)} {has} that shape")
-    return _unknown(name, begun, option)
+    return _unknown(name, begun, _plain_size(words), option)
 
 
 def _begins(words: ModelWords, known: ModelWords) -> bool:
@@ -115,14 +120,18 @@ def _of_size(
 ) -> ModelName:
     """A size alone: looked up in a family, if there is one."""
     if family is None:
-        active = [size for size in words.sizes if size not in words.totals]
-        size = "-".join([*words.totals, *active]).replace("p", ".").upper()
-        remedy = f"state --target with a name, or --target {size} for a plain shape"
+        remedy = f"state --target with a name, or --target {_plain_size(words)} for a plain shape"
         return _asked(name, "is a size of many models", remedy)
     found = _relatives(words, family)
     if found and len({_shape(known) for known in found}) == 1:
         return _settled(name, min(found, key=len), stated, f"; of the family of {family.name}")
     return _asked(name, f"is no single model of the family of {family.name}", f"state {option} with its name")
+
+
+def _plain_size(words: ModelWords) -> str:
+    """The size of a name as ``--target`` takes it."""
+    active = [size for size in words.sizes if size not in words.totals]
+    return "-".join([*words.totals, *active]).replace("p", ".").upper()
 
 
 def _relatives(words: ModelWords, family: ModelSpec) -> list[str]:
@@ -145,12 +154,22 @@ def _settled(name: ModelName, known: str, stated: StatedFormat, remark: str) -> 
     return replace(name, spec=spec, understood=understood)
 
 
-def _unknown(name: ModelName, begun: list[str], option: str) -> ModelName:
-    near = begun[:4] or nearest(_short(name.text), model_names())
-    if not near:
-        return _asked(name, "is not in the model library", f"state {option} with a name of it, or a size such as 13B")
-    why = "may be one of" if begun else "is not in the model library; near it are"
-    return _asked(name, f"{why} {', '.join(near)}", f"state {option} {near[0]}")
+def _unknown(name: ModelName, begun: list[str], size: str, option: str) -> ModelName:
+    """A near name is no near shape, so that it is named and not proposed."""
+    if begun:
+        return _asked(name, f"may be one of {', '.join(begun[:4])}", f"state {option} {begun[0]}")
+    near = nearest(_short(name.text), model_names())
+    named = f" (near in name: {', '.join(near)})" if near else ""
+    plain = f", or {option} {size} for a plain shape" if _has_plain_shape(size) else ""
+    return _asked(name, "is not in the model library", f"state {option} with a model of the same shape{named}{plain}")
+
+
+def _has_plain_shape(size: str) -> bool:
+    try:
+        spec_of_size(size)
+    except BadInput:
+        return False
+    return True
 
 
 def _asked(name: ModelName, why: str, remedy: str) -> ModelName:

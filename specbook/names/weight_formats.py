@@ -42,12 +42,17 @@ class StatedFormat:
         return len({_key(each) or each for each in self.stated}) > 1
 
     @property
+    def unmodelled(self) -> str | None:
+        """The format that is stated and not modelled; None if there is none such."""
+        return self.stated[0] if self.stated and self.precision is None else None
+
+    @property
     def remark(self) -> str:
         """What to add to what was understood; empty if no format is stated."""
         if not self.stated:
             return ""
-        if self.precision is None:
-            return f", weights in {self.stated[0]}, which is not modelled: state --precision"
+        if self.unmodelled is not None:
+            return f", weights in {self.unmodelled}, which is not modelled: state --precision"
         return f", weights in {self.precision}"
 
 

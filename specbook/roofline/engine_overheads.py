@@ -38,14 +38,15 @@ class EngineOverheads:
     outside_share : float
         Share of a token's time that is outside decoding in the fastest workload of a setting, such as prompts.
     evidence : str
-        ``fitted``, or ``assumed`` where the figures are another engine's.
+        ``fitted``, or ``assumed`` where the figures are another engine's, or an order of magnitude from a few rows.
     source : str
     n_rows, n_series : int
         That the figures were fitted to.
     intervals : tuple of (str, float, float)
         95 % over series, by constant; of those that were fitted.
     ratio_interval : (low, high)
-        Measured ÷ predicted speedup, 5 % and 95 % of the rows when their series was left out of the fit.
+        Measured ÷ predicted speedup, 5 % and 95 % of the rows when their series was left out of the fit; None where
+        the figures are assumed.
 
     Raises
     ------
@@ -81,8 +82,8 @@ class EngineOverheads:
 
     @property
     def n_constants(self) -> int:
-        """How many of them were fitted."""
-        return len(self.intervals)
+        """How many of them were fitted; none of another engine's."""
+        return len(self.intervals) if self.n_rows else 0
 
     @property
     def label(self) -> str:
@@ -93,6 +94,8 @@ class EngineOverheads:
         >>> engine_overheads("vllm").label
         'vllm: assumed, those of sglang'
         """
+        if self.evidence == "none":
+            return self.engine
         if self.evidence == "assumed":
             return f"{self.engine}: assumed, {self.source}"
         return f"{self.engine}: fitted to {self.n_rows} published rows"
@@ -137,6 +140,7 @@ def engine_overheads(engine: str) -> EngineOverheads:
         raise BadInput("nobody fitted the overheads of this engine", field="engine", value=engine, remedy=remedy)
     if "as" in entry:
         entry = {**_figures()[entry["as"]], "evidence": "assumed", "source": f"those of {entry['as']}"}
+        entry |= {"ratio_interval": [None, None]}
     intervals = tuple((name, low, high) for name, (low, high) in entry["intervals"].items())
     ratios = tuple(entry["ratio_interval"])
     return EngineOverheads(**{**entry, "engine": engine.casefold(), "intervals": intervals, "ratio_interval": ratios})

@@ -186,6 +186,7 @@ def _scores(rows: Comparable, speedups: Floats, concerned: NDArray[np.bool_]) ->
 def _choices(rows: Comparable, speedups: Floats) -> Iterator[dict[str, Any]]:
     for setting, measured, predicted in zip(rows.found, rows.speedups.tolist(), speedups.tolist(), strict=True):
         yield {
-            "series": setting.row.series, "batch": setting.batch, "draft_length": setting.depth,
+            "series": setting.row.series, "drafter": setting.row.drafter, "workload": setting.row.workload,
+            "batch": setting.batch, "draft_length": setting.depth,
             "measured_speedup": measured, "predicted_speedup": predicted, "error": predicted / measured - 1.0,
         }  # fmt: skip

@@ -7,7 +7,7 @@ speculation does not bend what all others say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,9 @@ _SCALE = np.array([1e-4, 1e-3, 1e-2, 1e-2])
 # Beyond this error of the logarithm, a row counts less than its square.
 _SOFT = 0.05
 _RESAMPLES = 200
+
+# Passes and constants → speedups.
+Model = Callable[[Passes, Floats], Floats]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +74,27 @@ def telling(passes: Passes) -> NDArray[np.bool_]:
     return np.array([bool(passes.n_draft_passes.any()), True, True, workloads])
 
 
-def fit_constants(passes: Passes, speedups: Floats, known: Mapping[str, float] | None = None) -> Floats:
+def modelled_speedups(passes: Passes, constants: Floats) -> Floats:
+    """The speedups of :func:`~specbook.validation.rounds.predict_rounds`.
+
+    Examples
+    --------
+    >>> from specbook.validation.passes import passes_of
+    >>> from specbook.validation.settings import example_setting
+    >>> modelled_speedups(passes_of([example_setting()]), np.zeros(4)).shape
+    (1,)
+    """
+    return predict_rounds(passes, constants).speedup
+
+
+def fit_constants(
+    passes: Passes,
+    speedups: Floats,
+    known: Mapping[str, float] | None = None,
+    *,
+    model: Model = modelled_speedups,
+    told: NDArray[np.bool_] | None = None,
+) -> Floats:
     """Constants that meet measured speedups best.
 
     Parameters
@@ -82,6 +105,10 @@ def fit_constants(passes: Passes, speedups: Floats, known: Mapping[str, float] |
         Measured.
     known : mapping of str to float, optional
         Constants that come from elsewhere and are not fitted.
+    model : callable, optional
+        From passes and constants to speedups.
+    told : (4,) ndarray of bool, optional
+        Constants that the rows can tell by this model; those of :func:`telling` if not given.
 
     Returns
     -------
@@ -104,14 +131,15 @@ def fit_constants(passes: Passes, speedups: Floats, known: Mapping[str, float] |
     0.6 ms a round
     """
     fixed = known or {}
-    free, given = telling(passes) & [name not in fixed for name in CONSTANTS], _given(fixed)
+    can_tell = telling(passes) if told is None else told
+    free, given = can_tell & [name not in fixed for name in CONSTANTS], _given(fixed)
     if speedups.size < free.sum():
         remedy = "bring more rows, or take another engine's constants"
         raise BadInput(f"{speedups.size} rows cannot tell {free.sum()} constants", field="engine", remedy=remedy)
     logs = np.log(speedups)
 
     def errors(values: Floats) -> Floats:
-        return np.log(predict_rounds(passes, _whole(values, free, given)).speedup) - logs
+        return np.log(model(passes, _whole(values, free, given))) - logs
 
     found = least_squares(
         errors,
@@ -135,7 +163,13 @@ def _whole(values: Floats, free: NDArray[np.bool_], given: Floats) -> Floats:
 
 
 def left_out_constants(
-    passes: Passes, speedups: Floats, groups: Sequence[str], known: Mapping[str, float] | None = None
+    passes: Passes,
+    speedups: Floats,
+    groups: Sequence[str],
+    known: Mapping[str, float] | None = None,
+    *,
+    model: Model = modelled_speedups,
+    told: NDArray[np.bool_] | None = None,
 ) -> Floats:
     """Constants for each row that were fitted to all groups but its own.
 
@@ -145,7 +179,8 @@ def left_out_constants(
     speedups : (n,) ndarray of float64
     groups : (n,) sequence of str
         Such as the series of each row.
-    known : mapping of str to float, optional
+    known, model, told
+        As of :func:`fit_constants`.
 
     Returns
     -------
@@ -169,7 +204,7 @@ def left_out_constants(
     constants = np.empty((speedups.size, len(CONSTANTS)))
     for name in dict.fromkeys(groups):
         out = names == name
-        constants[out] = fit_constants(passes.part(~out), speedups[~out], known)
+        constants[out] = fit_constants(passes.part(~out), speedups[~out], known, model=model, told=told)
     return constants
 
 

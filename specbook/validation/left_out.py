@@ -10,7 +10,15 @@ import polars as pl
 
 from specbook.checks import Floats
 from specbook.roofline.engine_overheads import CONSTANTS, EngineOverheads
-from specbook.validation.published_errors import FITTED, LEFT_OUT, LeftOut, comparable, left_out_fits, left_out_ratios
+from specbook.validation.published_errors import (
+    FEWEST_ROWS,
+    FITTED,
+    LEFT_OUT,
+    LeftOut,
+    comparable,
+    left_out_fits,
+    left_out_ratios,
+)
 from specbook.validation.published_series import published_series
 from specbook.validation.setting_overheads import overheads_of
 from specbook.validation.settings import Setting
@@ -76,6 +84,12 @@ def _unseen(engine: str, left_out: LeftOut) -> dict[int, EngineOverheads]:
 
 
 def _overheads(setting: Setting, fit: Floats, ratios: Floats) -> EngineOverheads:
-    low, high = np.quantile(ratios, [0.05, 0.95]).tolist()
     values = dict(zip(CONSTANTS, fit.tolist(), strict=True))
-    return replace(overheads_of(setting), **values, ratio_interval=(low, high))
+    return replace(overheads_of(setting), **values, ratio_interval=_ratio_interval(ratios))
+
+
+def _ratio_interval(ratios: Floats) -> tuple[float | None, float | None]:
+    if ratios.size < FEWEST_ROWS:
+        return None, None
+    low, high = np.quantile(ratios, [0.05, 0.95]).tolist()
+    return low, high

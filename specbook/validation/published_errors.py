@@ -19,12 +19,15 @@ from specbook.validation.settings import Setting, settings
 LeftOut = Literal["series", "target"]
 LEFT_OUT: tuple[LeftOut, ...] = get_args(LeftOut)
 
-# Engines with enough comparable rows.
+# Engines with comparable rows that draft in passes.
 FITTED = ("sglang", "llama.cpp")
+# With fewer, figures are an order of magnitude: no interval of errors, and no row counts as evidence of a constant.
+FEWEST_ROWS = 20
 
-# By how much of a step each further row of a small pass lengthens it: the median over published tables of llama.cpp
-# (t(n)/t(1) - 1)/(n - 1) at n = 4 or 5 is .18, between .14 and .41; at one length of draft, the rows cannot tell the
-# round's share from that of its passes.
+# By how much of a step each further row of a small pass lengthens it: of five published tables of llama.cpp
+# (ggml-org/llama.cpp#17034, #14132, #16894 twice, #3545) the median of (t(n)/t(1) - 1)/(n - 1) at n = 4 or 5, from .14
+# to .41. None names its device, and some go on growing beyond eight rows, which is left out. At one length of draft,
+# the rows cannot tell the round's share from that of its passes.
 KNOWN: Mapping[str, Mapping[str, float]] = {
     "sglang": {"row_share": 0.0},
     "llama.cpp": {"row_share": 0.18, "round_s": 0.0},

@@ -15,9 +15,12 @@ from specbook.files import to_json, write_text
 from specbook.roofline import engine_overheads
 from specbook.roofline.engine_overheads import CONSTANTS
 from specbook.validation.constants import fitted_constants
-from specbook.validation.published_errors import FITTED, KNOWN, comparable, left_out_ratios
+from specbook.validation.published_errors import FEWEST_ROWS, FITTED, KNOWN, comparable, left_out_ratios
 
-_SOURCES = {"sglang": "specbundle", "llama.cpp": "inventivehq2026"}
+_SOURCES = {
+    "sglang": "specbundle",
+    "llama.cpp": "an order of magnitude from a few rows (inventivehq2026), and tables of kernels (llamacpp17034)",
+}
 # Engines that nobody published enough rows of, and whose figures stand in.
 ASSUMED = {"vllm": "sglang", "tensorrt-llm": "sglang"}
 _SEED = 8
@@ -44,15 +47,17 @@ def _fitted(engine: str) -> dict[str, Any]:
     names = [name for name, free in zip(CONSTANTS, found.is_free, strict=True) if free]
     free = found.is_free
     bounds = zip(names, found.low[free].tolist(), found.high[free].tolist(), strict=True)
-    low, high = np.quantile(left_out_ratios(engine), [0.05, 0.95]).tolist()
+    ratios = left_out_ratios(engine)
+    is_enough = ratios.size >= FEWEST_ROWS
+    low, high = np.quantile(ratios, [0.05, 0.95]).tolist()
     return {
         **dict(zip(CONSTANTS, _rounded(found.values.tolist()), strict=True)),
-        "evidence": "fitted",
+        "evidence": "fitted" if is_enough else "assumed",
         "source": _SOURCES[engine],
         "n_rows": found.n_rows,
         "n_series": found.n_series,
         "intervals": {name: _rounded([start, end]) for name, start, end in bounds},
-        "ratio_interval": _rounded([low, high]),
+        "ratio_interval": _rounded([low, high]) if is_enough else [None, None],
     }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from specbook.checks import BadInput, check_counts, check_non_negative
-from specbook.hardware.profile import HardwareProfile
+from specbook.checks import BadInput, check_counts, check_non_negative, shown
+from specbook.hardware.profile import HardwareProfile, catalogue_names
 from specbook.names.devices import DeviceName, device_name
 from specbook.names.drafters import DrafterName, drafter_name
 from specbook.names.engines import EngineName, engine_name
@@ -16,7 +16,7 @@ from specbook.roofline.model_spec import model_entry, model_names, precision
 from specbook.validation.series import SeriesRow
 
 # Engines whose models come in many formats, none of which goes without saying.
-_QUANTISE = ("llama.cpp", "mlx", "lm studio", "ollama")
+_QUANTISE = ("llama.cpp", "ik_llama.cpp", "mlx", "lm studio", "ollama", "koboldcpp", "exllama")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,22 +109,43 @@ def row_names(row: SeriesRow, stated: Overrides) -> RowNames:
     'h200-sxm'
     """
     device = device_name(row.hardware)
-    if stated.device is not None and _is_meant(stated.device, device.profile):
+    if stated.device is not None and _is_meant(stated.device, device):
         device = replace(device, profile=stated.device, question=None)
     target = model_name(row.target)
     if target.spec is None and stated.target is not None:
-        target = _stated_target(stated.target)
-    drafter = drafter_name(row.drafter, target.spec)
-    if stated.draft is not None and _lacks_model(drafter):
-        drafter = drafter_name(stated.draft, target.spec)
+        target = _with_own_format(_stated_target(stated.target), target)
     return RowNames(
-        device=device, target=target, drafter=drafter, engine=engine_name(row.engine or stated.engine or "")
+        device=device,
+        target=target,
+        drafter=_drafter(row, target, stated),
+        engine=engine_name(row.engine or stated.engine or ""),
     )
 
 
-def _is_meant(stated: HardwareProfile, found: HardwareProfile | None) -> bool:
-    """Where the row names no device, and where it names this one, whose profile a user may know better."""
-    return found is None or found.name == stated.name
+def _with_own_format(name: ModelName, own: ModelName) -> ModelName:
+    """A stated target in the weight format that the row's own name has."""
+    if own.precision is None and own.unmodelled_format is None:
+        return name
+    return replace(name, precision=own.precision, unmodelled_format=own.unmodelled_format)
+
+
+def _drafter(row: SeriesRow, target: ModelName, stated: Overrides) -> DrafterName:
+    """What drafted: of its own cell, else of what stands after a plus sign in the target's, else as stated."""
+    own = drafter_name(row.drafter, target.spec)
+    paired = row.target.partition("+")[2].strip()
+    if _lacks_model(own) and paired and not _lacks_model(beside := drafter_name(paired, target.spec)):
+        return beside
+    return drafter_name(stated.draft, target.spec) if stated.draft is not None and _lacks_model(own) else own
+
+
+def _is_meant(stated: HardwareProfile, found: DeviceName) -> bool:
+    """Where the row leaves its device open, and where it names this one, whose profile a user may know better.
+
+    A name that fits several devices of the catalogue does not stand for another one.
+    """
+    if found.profile is not None:
+        return found.profile.name == stated.name
+    return not found.candidates or stated.name in found.candidates or stated.name not in catalogue_names()
 
 
 def _lacks_model(drafter: DrafterName) -> bool:
@@ -146,9 +167,11 @@ def what_is_missing(row: SeriesRow, named: RowNames, stated: Overrides) -> Itera
     if named.target.spec is None:
         yield f"target: {named.target.question}"
     elif target_precision(named, stated) is None:
-        yield "weight format of the target: --precision"
+        yield f"weight format of the target: {_asked_format(named.target.unmodelled_format)}--precision"
     if _lacks_model(named.drafter):
         yield f"drafter: {named.drafter.question or 'no model of a known size; --draft'}"
+    elif named.drafter.unmodelled_format is not None and stated.draft_precision is None:
+        yield f"weight format of the drafter: {_asked_format(named.drafter.unmodelled_format)}--draft-precision"
     if row.tokens_per_round is None:
         yield "acceptance: neither a length nor a rate with the draft length"
     if row.draft_length is None and named.drafter.depth is None:
@@ -157,6 +180,10 @@ def what_is_missing(row: SeriesRow, named: RowNames, stated: Overrides) -> Itera
         yield "batch"
     if row.speedup is None:
         yield "a run without speculation" if row.tokens_per_s is not None else "a measured speed"
+
+
+def _asked_format(unmodelled: str | None) -> str:
+    return "" if unmodelled is None else f"{shown(unmodelled)} is not modelled: state "
 
 
 def target_precision(named: RowNames, stated: Overrides) -> str | None:
@@ -170,7 +197,7 @@ def target_precision(named: RowNames, stated: Overrides) -> str | None:
     """
     if named.target.precision is not None or stated.precision is not None:
         return named.target.precision or stated.precision
-    if named.engine.engine in _QUANTISE or named.target.spec is None:
+    if named.target.unmodelled_format is not None or named.engine.engine in _QUANTISE or named.target.spec is None:
         return None
     return published_format(named.target.spec.name)
 

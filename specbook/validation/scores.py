@@ -8,6 +8,8 @@ import polars as pl
 
 NEAR_ONE = 0.05
 GATE = 0.08
+# What tells one choice of a draft length from another.
+CHOICE = ("series", "drafter", "workload", "batch")
 GROUPS = ("status", "devices_from", "engine", "device", "target_model", "method", "series")
 
 _SCHEMA: dict[str, Any] = {
@@ -99,7 +101,7 @@ def _by_group(compared: pl.DataFrame, by: str) -> pl.DataFrame:
 def best_draft_lengths(rows: pl.DataFrame, *further: str) -> pl.DataFrame:
     """The best draft length of each series that varies it: measured, predicted, and what choosing the latter costs.
 
-    Rows of a series that differ in batch are separate choices. The shorter one wins a tie.
+    Rows of a series that differ in drafter, workload or batch are separate choices. The shorter length wins a tie.
 
     Parameters
     ----------
@@ -111,17 +113,17 @@ def best_draft_lengths(rows: pl.DataFrame, *further: str) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        ``series, batch, n_lengths, measured, predicted, steps_apart, regret``: how many of the tried lengths the two
-        are apart, and the share of the best measured speed that the predicted one loses.
+        ``series, drafter, workload, batch, n_lengths, measured, predicted, steps_apart, regret``: how many of the tried
+        lengths the two are apart, and the share of the best measured speed that the predicted one loses.
 
     Examples
     --------
     >>> from specbook.validation.validate import example_validation
     >>> best_draft_lengths(example_validation().frame).columns[:2]
-    ['series', 'batch']
+    ['series', 'drafter']
     """
     compared = compared_rows(rows).sort("draft_length", maintain_order=True)
-    choice = list(dict.fromkeys((*further, "series", "batch")))
+    choice = list(dict.fromkeys((*further, *CHOICE)))
     measured, predicted = pl.col("measured_speedup").arg_max(), pl.col("predicted_speedup").arg_max()
     return (
         compared.group_by(choice, maintain_order=True)

@@ -6,7 +6,7 @@ from specbook.roofline.engine_overheads import EngineOverheads, engine_names, en
 from specbook.validation.settings import Setting
 
 NO_OVERHEADS = EngineOverheads(
-    engine="none",
+    engine="none fitted",
     draft_pass_s=0.0,
     round_s=0.0,
     row_share=0.0,

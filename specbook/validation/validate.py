@@ -136,16 +136,17 @@ def validation_with(
 
 def _conditions(overheads: Sequence[EngineOverheads]) -> Iterator[str]:
     yield (
-        "Each prediction takes acceptance as given, the device's and the models' figures, and the measured speed "
-        "without speculation, which scales the target's own step; no measured speed with speculation."
+        "Each prediction takes acceptance as given, figures of the device and the models, and measured speeds without "
+        "speculation, of the row and of other workloads of its server, which scale the target's own step; the row's "
+        "own speed with speculation is not used."
     )
     for each in {found.engine: found for found in overheads}.values():
         if each.evidence == "none":
             yield "Where nobody fitted the overheads of an engine, none are added, and there is no interval."
         else:
             constants = "constant" if each.n_constants == 1 else "constants"
-            fitted = f"of {each.n_series} series; {each.n_constants} fitted {constants}"
-            yield f"Overheads beside the passes: {each.label} {fitted}."
+            fitted = f"; {each.n_constants} {constants}, {each.n_series} series, speeds with speculation of other rows"
+            yield f"Overheads beside the passes: {each.label}{fitted}."
 
 
 def example_validation() -> Validation:

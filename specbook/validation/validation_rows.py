@@ -9,7 +9,7 @@ import polars as pl
 
 from specbook.roofline.calibrations import calibration_label
 from specbook.roofline.engine_overheads import EngineOverheads
-from specbook.validation.scores import NEAR_ONE, best_draft_lengths
+from specbook.validation.scores import CHOICE, NEAR_ONE, best_draft_lengths
 from specbook.validation.series import RowProblem
 from specbook.validation.settings import MissingRow, Setting
 
@@ -137,7 +137,7 @@ def _written(meaning: Setting | MissingRow) -> dict[str, Any]:
 
 def _with_best(frame: pl.DataFrame) -> pl.DataFrame:
     best = best_draft_lengths(frame).select(
-        "series", "batch", best_draft_length_measured="measured", best_draft_length_predicted="predicted"
+        *CHOICE, best_draft_length_measured="measured", best_draft_length_predicted="predicted"
     )
     joined = frame.drop("best_draft_length_measured", "best_draft_length_predicted")
-    return joined.join(best, on=["series", "batch"], how="left", maintain_order="left").select(*_SCHEMA)
+    return joined.join(best, on=list(CHOICE), how="left", maintain_order="left", nulls_equal=True).select(*_SCHEMA)

@@ -49,6 +49,9 @@ def test_every_engine_has_figures_with_their_evidence(name: str):
     for constant, low, high in found.intervals:
         assert 0.0 <= low <= getattr(found, constant) <= high
     low, high = found.ratio_interval
+    if found.evidence == "assumed":  # nobody knows how far another engine's figures are off
+        assert (low, high) == (None, None)
+        return
     assert low is not None
     assert high is not None
     assert 0.0 < low < 1.0 < high

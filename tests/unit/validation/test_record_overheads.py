@@ -25,7 +25,7 @@ def recorded() -> dict[str, Any]:
 def _numbers(entry: dict[str, Any]) -> dict[str, float]:
     """Every number of an entry by its place."""
     intervals = {f"{name} {end}": value for name, ends in entry["intervals"].items() for end, value in enumerate(ends)}
-    ratios = {f"ratio {end}": value for end, value in enumerate(entry["ratio_interval"])}
+    ratios = {f"ratio {end}": value for end, value in enumerate(entry["ratio_interval"]) if value is not None}
     return {**{name: entry[name] for name in CONSTANTS}, **intervals, **ratios}
 
 
