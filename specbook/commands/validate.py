@@ -42,7 +42,7 @@ def validate_command(
     ],
     device: Annotated[
         str | None,
-        typer.Option("--device", help="A name of the catalogue, or a hardware file, where rows do not tell."),
+        typer.Option("--device", help="A device by name, or a hardware file, where rows do not tell."),
     ] = None,
     devices: Annotated[
         int | None, typer.Option("--devices", min=1, max=1024, help="Devices that share the models, likewise.")
@@ -204,14 +204,25 @@ def _series(series: str) -> SeriesFile:
     from specbook.validation.published_series import published_series
     from specbook.validation.series import read_series
 
+    if series == "-":
+        raise BadInput("is not read", field="standard input", remedy="save the rows to a file, and name it")
     return published_series() if series == PUBLISHED else read_series(Path(series))
 
 
 def _device(name: str) -> HardwareProfile:
     from specbook.hardware.profile import load_hardware
+    from specbook.names.devices import device_name
 
     with _of_option("--device"):
-        return load_hardware(name)
+        found = device_name(name)
+        is_path = Path(name).suffix != "" or len(Path(name).parts) != 1 or Path(name).exists()
+        if is_path or (found.profile is None and not found.candidates):
+            return load_hardware(name)
+        if found.profile is None:
+            raise BadInput("fits several devices", value=name, remedy=f"one of {', '.join(found.candidates)}")
+        if found.n_devices is not None:
+            raise BadInput("names more than a device", value=name, remedy=f"--devices {found.n_devices} is how many")
+        return found.profile
 
 
 def _weight_format(name: str | None, option: str) -> str | None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from specbook.checks import printable
 from specbook.display.charts import ACCENT, PALETTE, QUIET, finish, inline
-from specbook.validation.scores import GATE, best_draft_lengths, compared_rows
+from specbook.validation.scores import CHOICE, GATE, best_draft_lengths, compared_rows
 
 _LONGEST_NAME_PX = 165
 _FEW_ROWS = 20
@@ -159,15 +159,15 @@ def series_page(frame: pl.DataFrame, series: str | None = None) -> Any:
     shown = 0 if series is None else list(labels).index(series)
     choices = alt.binding_select(options=list(range(len(labels))), labels=list(labels), name="series ")
     rows = pl.concat(
-        _rows(frame, *key).with_columns(pl.lit(place).alias("place")) for place, key in enumerate(labels.values())
+        _rows(frame, key).with_columns(pl.lit(place).alias("place")) for place, key in enumerate(labels.values())
     )
-    said = pl.DataFrame({"place": range(len(labels)), "sentence": [_sentence(frame, *key) for key in labels.values()]})
+    said = pl.DataFrame({"place": range(len(labels)), "sentence": [_sentence(frame, key) for key in labels.values()]})
     chart = alt.layer(*_curves(rows), _words(said), title=alt.Title("Speedup over the draft length", offset=30))
     return finish(chart.add_params(alt.param("series", value=shown, bind=choices)), height=300)
 
 
-def menu_labels(frame: pl.DataFrame) -> dict[str, tuple[str, int]]:
-    """Target and workload of each series that varies K, with the series and batch that it stands for.
+def menu_labels(frame: pl.DataFrame) -> dict[str, tuple[Any, ...]]:
+    """Target and workload of each choice of a draft length, with what it stands for: series, drafter, workload, batch.
 
     A second head for the same target and workload is told apart by a number.
 
@@ -175,35 +175,37 @@ def menu_labels(frame: pl.DataFrame) -> dict[str, tuple[str, int]]:
     --------
     >>> from specbook.validation.validate import example_validation
     >>> menu_labels(example_validation().frame)
-    {'Llama-3.1-8B, chat': ('example', 1)}
+    {'Llama-3.1-8B, chat': ('example', 'EAGLE-3', 'chat', 1)}
     """
-    compared = compared_rows(frame).unique(["series", "batch"], maintain_order=True)
-    varying = best_draft_lengths(frame).select("series", "batch")
-    rows = compared.join(varying, on=["series", "batch"], maintain_order="left")
+    compared = compared_rows(frame).unique(CHOICE, maintain_order=True)
+    varying = best_draft_lengths(frame).select(CHOICE)
+    rows = compared.join(varying, on=CHOICE, nulls_equal=True, maintain_order="left")
     ordered = rows.sort("target_model", "workload", "series").iter_rows(named=True)
     seen: Counter[str] = Counter()
     labels = {}
     for row in ordered:
         name = printable(f"{row['target_model']}, {row['workload'] or 'any text'}")
         seen[name] += 1
-        labels[name if seen[name] == 1 else f"{name}, head {seen[name]}"] = (row["series"], row["batch"])
+        labels[name if seen[name] == 1 else f"{name}, head {seen[name]}"] = tuple(row[each] for each in CHOICE)
     return labels
 
 
-def _rows(frame: pl.DataFrame, series: str, batch: int) -> pl.DataFrame:
-    here = compared_rows(frame).filter(pl.col("series") == series, pl.col("batch") == batch)
+def _is(choice: tuple[Any, ...]) -> pl.Expr:
+    return pl.all_horizontal(pl.col(name).eq_missing(pl.lit(value)) for name, value in zip(CHOICE, choice, strict=True))
+
+
+def _rows(frame: pl.DataFrame, choice: tuple[Any, ...]) -> pl.DataFrame:
+    here = compared_rows(frame).filter(_is(choice))
     return here.sort("draft_length").select(
         K="draft_length", measured="measured_speedup", predicted="predicted_speedup", low="predicted_low",
         high="predicted_high",
     ).with_columns(pl.col(pl.Float64).round_sig_figs(4))  # fmt: skip
 
 
-def _sentence(frame: pl.DataFrame, series: str, batch: int) -> str:
-    found = best_draft_lengths(frame).row(
-        by_predicate=(pl.col("series") == series) & (pl.col("batch") == batch), named=True
-    )
+def _sentence(frame: pl.DataFrame, choice: tuple[Any, ...]) -> str:
+    found = best_draft_lengths(frame).row(by_predicate=_is(choice), named=True)
     lost = "nothing lost" if not found["regret"] else f"{100 * found['regret']:.1f} % of the speed lost"
-    return f"batch {batch}; best K measured {found['measured']:g}, predicted {found['predicted']:g}: {lost}"
+    return f"batch {found['batch']}; best K measured {found['measured']:g}, predicted {found['predicted']:g}: {lost}"
 
 
 def _curves(rows: pl.DataFrame) -> Iterator[Any]:

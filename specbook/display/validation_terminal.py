@@ -28,7 +28,7 @@ MOST_LINES = 12
 _TOGETHER = ("engine", "device", "target_model")
 _SEPARATOR = "\x1f"
 _NOT_STATED = "not stated"
-_NARROW = 106
+_NARROW, _VERY_NARROW = 106, 60
 _LONGEST_CELL, _LONGEST_OF_NARROW = 40, 20
 _REST = "--json and --out have all rows"
 
@@ -158,6 +158,9 @@ def _show_missing(rows: Sequence[dict[str, str]]) -> None:
     """The answer breaks into lines, and the rest stays whole."""
     if not rows:
         return
+    if open_console().width < _VERY_NARROW:
+        _list_missing(rows)
+        return
     left_out = set() if open_console().width >= _NARROW else {"lines", ">nothing else"}
     columns = [name for name in rows[0] if name not in left_out]
     table = plain_table(*columns, title="rows that lack something")
@@ -166,6 +169,16 @@ def _show_missing(rows: Sequence[dict[str, str]]) -> None:
         table.add_row(*(safe_text(row[name]) for name in columns))
     say("")
     open_console().print(table)
+    _say_rest(len(rows))
+
+
+def _list_missing(rows: Sequence[dict[str, str]]) -> None:
+    """Where a table would have no room for the answers."""
+    say("")
+    say("rows that lack something")
+    for row in rows[:MOST_LINES]:
+        say(f"  {row['missing']}: {row['>rows']}")
+        open_console().print(Padding(safe_text(row["answer"]), (0, 0, 0, 4)))
     _say_rest(len(rows))
 
 

@@ -26,6 +26,7 @@ _PART = re.compile(r"(?<!\w)(?:mig|vgpu|fractional)(?!\w)")
 _FRACTION = re.compile(r"(?<![\w./])\d+/\d+(?![\w./])")
 _SERVERS = re.compile(r"(?<!\w)(?:(?!1 )\d+ ?(?:x )?|multi |multiple )(?:nodes?|servers?|hosts?)(?!\w)")
 _OWN_FIGURES = "state --device with a hardware file of its figures, or with a device of the same bandwidth"
+_SHARED = "state --device, and with --devices how many shared each product"
 # Servers of so many of these carry modules, not cards.
 _SERVER_DEVICES = 4
 _MEMORY_TOLERANCE = 0.1
@@ -113,14 +114,12 @@ def _of_families(name: DeviceName, loose: str) -> DeviceName:
     if _PART.search(loose) or _FRACTION.search(name.text):
         return _asked(name, "is a part of a device", _OWN_FIGURES)
     if _SERVERS.search(loose):
-        return _asked(
-            name, "is several servers", "write the number of devices that shared each product, as in 8 x H100"
-        )
+        return _asked(name, "is several servers", _SHARED)
     counts = _counts(loose, found[0])
     if len(counts) > 1:
         stated = " and ".join(str(count) for count in sorted(counts))
         why = f"states {len(counts)} numbers of devices, {stated}"
-        return replace(name, question=question(name.text, why, "keep the one that shared each product"))
+        return replace(name, question=question(name.text, why, _SHARED))
     counted = replace(name, n_devices=counts.pop() if counts else None)
     return _of_family(counted, loose, found[0])
 

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from specbook.checks import Floats
 from specbook.roofline.pass_cost import ProductCost, expert_coverage
-from specbook.validation.constants import left_out_constants
+from specbook.validation.baseline_use import own_baseline, scaled_passes
+from specbook.validation.constants import EVERY_CONSTANT
 from specbook.validation.passes import Passes, passes_of
 from specbook.validation.published_errors import KNOWN, Comparable, LeftOut, comparable
-from specbook.validation.rounds import predict_rounds
-from specbook.validation.scores import GATE, best_draft_lengths
+from specbook.validation.refitted import left_out_speedups
+from specbook.validation.scores import CHOICE, GATE, best_draft_lengths
 from specbook.validation.settings import Setting
 from specbook.validation.step_times import StepTimes
 
@@ -40,6 +41,8 @@ class Ablation:
         From the comparable rows to their passes without the term.
     known : mapping of str to float
         Constants that are not fitted, beside those of the engine.
+    told : (4,) tuple of bool or None
+        Constants that rows can tell without the term; what the passes say if None.
     concerns : callable
         Whether the term is in a row at all; None if it is in all.
     """
@@ -47,6 +50,7 @@ class Ablation:
     term: str
     passes: Callable[[Comparable], Passes] = lambda rows: rows.passes
     known: Mapping[str, float] = field(default_factory=dict)
+    told: tuple[bool, ...] | None = None
     concerns: Callable[[Setting], bool] | None = None
 
 
@@ -61,8 +65,8 @@ def ablations() -> tuple[Ablation, ...]:
     return (
         Ablation(term="engine's share of a draft pass", known={"draft_pass_s": 0.0}),
         Ablation(term="engine's share of a round", known={"round_s": 0.0}),
-        Ablation(term="time outside decoding", passes=_all_decoding, known={"outside_share": 0.0}),
-        Ablation(term="residual of a step, added not scaled", passes=_scaled),
+        Ablation(term="other workloads' time outside decoding", passes=own_baseline, told=EVERY_CONSTANT),
+        Ablation(term="residual of a step, added not scaled", passes=scaled_passes),
         Ablation(term="EAGLE-3's smaller head", passes=_full_head, concerns=lambda each: each.method == "eagle3"),
         Ablation(
             term="experts that further positions wake",
@@ -75,17 +79,6 @@ def ablations() -> tuple[Ablation, ...]:
             concerns=lambda each: each.target.n_linear_layers > 0,
         ),
     )
-
-
-def _all_decoding(rows: Comparable) -> Passes:
-    """Each workload's own time without speculation, all of which a round has to last for."""
-    return replace(rows.passes, fastest_tpot_s=rows.passes.baseline_tpot_s)
-
-
-def _scaled(rows: Comparable) -> Passes:
-    """The verify pass longer by the factor by which the measured step is longer than the modelled one."""
-    longer = np.maximum(rows.passes.fastest_tpot_s / rows.passes.step_s, 1.0)
-    return replace(rows.passes, step_s=rows.passes.step_s * longer, verify_s=rows.passes.verify_s * longer)
 
 
 def _full_head(rows: Comparable) -> Passes:
@@ -152,17 +145,14 @@ def ablated(left_out: LeftOut = "series") -> pl.DataFrame:
     True
     """
     rows = comparable(_ENGINE)
-    whole = _speedups(rows, rows.passes, {}, left_out)
-    table = [
-        {"term": each.term, **_effect(rows, whole, _speedups(rows, each.passes(rows), each.known, left_out), each)}
-        for each in ablations()
-    ]
+    whole = _speedups(rows, Ablation(term="none"), left_out)
+    table = [{"term": each.term, **_effect(rows, whole, _speedups(rows, each, left_out), each)} for each in ablations()]
     return pl.DataFrame(table)
 
 
-def _speedups(rows: Comparable, passes: Passes, known: Mapping[str, float], left_out: LeftOut) -> Floats:
-    constants = left_out_constants(passes, rows.speedups, rows.groups(left_out), {**KNOWN[_ENGINE], **known})
-    return predict_rounds(passes, constants).speedup
+def _speedups(rows: Comparable, ablation: Ablation, left_out: LeftOut) -> Floats:
+    passes, known = ablation.passes(rows), {**KNOWN[_ENGINE], **ablation.known}
+    return left_out_speedups(passes, rows.speedups, rows.groups(left_out), known, told=ablation.told)
 
 
 def _effect(rows: Comparable, whole: Floats, without: Floats, ablation: Ablation) -> dict[str, Any]:
@@ -186,7 +176,6 @@ def _scores(rows: Comparable, speedups: Floats, concerned: NDArray[np.bool_]) ->
 def _choices(rows: Comparable, speedups: Floats) -> Iterator[dict[str, Any]]:
     for setting, measured, predicted in zip(rows.found, rows.speedups.tolist(), speedups.tolist(), strict=True):
         yield {
-            "series": setting.row.series, "drafter": setting.row.drafter, "workload": setting.row.workload,
-            "batch": setting.batch, "draft_length": setting.depth,
+            **{name: getattr(setting.row, name) for name in CHOICE}, "draft_length": setting.depth,
             "measured_speedup": measured, "predicted_speedup": predicted, "error": predicted / measured - 1.0,
         }  # fmt: skip

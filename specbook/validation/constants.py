@@ -7,7 +7,7 @@ speculation does not bend what all others say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy.optimize import least_squares
 from specbook.checks import BadInput, Floats
 from specbook.roofline.engine_overheads import CONSTANTS
 from specbook.validation.passes import Passes
-from specbook.validation.rounds import predict_rounds
+from specbook.validation.rounds import Model, modelled_speedups
 
 _START = np.array([1e-4, 3e-4, 0.01, 0.03])
 _LARGEST = np.array([2e-2, 2e-2, 1.0, 0.3])
@@ -26,8 +26,7 @@ _SCALE = np.array([1e-4, 1e-3, 1e-2, 1e-2])
 _SOFT = 0.05
 _RESAMPLES = 200
 
-# Passes and constants → speedups.
-Model = Callable[[Passes, Floats], Floats]
+EVERY_CONSTANT = (True,) * len(CONSTANTS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,26 +73,13 @@ def telling(passes: Passes) -> NDArray[np.bool_]:
     return np.array([bool(passes.n_draft_passes.any()), True, True, workloads])
 
 
-def modelled_speedups(passes: Passes, constants: Floats) -> Floats:
-    """The speedups of :func:`~specbook.validation.rounds.predict_rounds`.
-
-    Examples
-    --------
-    >>> from specbook.validation.passes import passes_of
-    >>> from specbook.validation.settings import example_setting
-    >>> modelled_speedups(passes_of([example_setting()]), np.zeros(4)).shape
-    (1,)
-    """
-    return predict_rounds(passes, constants).speedup
-
-
 def fit_constants(
     passes: Passes,
     speedups: Floats,
     known: Mapping[str, float] | None = None,
     *,
     model: Model = modelled_speedups,
-    told: NDArray[np.bool_] | None = None,
+    told: Sequence[bool] | None = None,
 ) -> Floats:
     """Constants that meet measured speedups best.
 
@@ -107,7 +93,7 @@ def fit_constants(
         Constants that come from elsewhere and are not fitted.
     model : callable, optional
         From passes and constants to speedups.
-    told : (4,) ndarray of bool, optional
+    told : (4,) sequence of bool, optional
         Constants that the rows can tell by this model; those of :func:`telling` if not given.
 
     Returns
@@ -131,7 +117,7 @@ def fit_constants(
     0.6 ms a round
     """
     fixed = known or {}
-    can_tell = telling(passes) if told is None else told
+    can_tell = telling(passes) if told is None else np.array(told)
     free, given = can_tell & [name not in fixed for name in CONSTANTS], _given(fixed)
     if speedups.size < free.sum():
         remedy = "bring more rows, or take another engine's constants"
@@ -169,7 +155,7 @@ def left_out_constants(
     known: Mapping[str, float] | None = None,
     *,
     model: Model = modelled_speedups,
-    told: NDArray[np.bool_] | None = None,
+    told: Sequence[bool] | None = None,
 ) -> Floats:
     """Constants for each row that were fitted to all groups but its own.
 
@@ -196,7 +182,7 @@ def left_out_constants(
     >>> from specbook.validation.published_errors import comparable
     >>> rows = comparable("sglang")
     >>> constants = left_out_constants(rows.passes, rows.speedups, rows.groups("series"))
-    >>> speedups = predict_rounds(rows.passes, constants).speedup
+    >>> speedups = modelled_speedups(rows.passes, constants)
     >>> bool(np.median(np.abs(speedups / rows.speedups - 1)) < 0.08)
     True
     """

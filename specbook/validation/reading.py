@@ -1,10 +1,8 @@
-"""A file as a table of text: its encoding, its separator, and its rows, each with its line."""
+"""A file as a table of text: its separator, and its rows, each with its line."""
 
 from __future__ import annotations
 
-import codecs
 import csv
-import hashlib
 import re
 from collections import deque
 from collections.abc import Iterator
@@ -14,46 +12,17 @@ from pathlib import Path
 from typing import TextIO
 
 from specbook.checks import BadInput
-from specbook.files import check_readable
 from specbook.validation.columns import Header, n_known, read_header
+from specbook.validation.encodings import Encoding, encoding_of
 
 SEPARATORS = ",;\t|"
 # A cell may span lines, but a quote that stays open longer was never closed.
 _MOST_LINES_OF_A_ROW = 20
 _LONGEST_LINE = 2**17
 _MOST_LINES_BEFORE_THE_HEADER = 50
+# Above a header there may be a title, and names that span several columns.
+_MOST_TITLES, _LEAST_KNOWN = 4, 4
 _NO_CONTENT = re.compile(r"\s*(?:#.*|sep=.)?\s*", re.DOTALL)
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_OTHER_KINDS = (
-    (b"PAR1", "is a Parquet file"),
-    (b"PK\x03\x04", "is a workbook or an archive"),
-    (b"\xd0\xcf\x11\xe0", "is a workbook"),
-    (b"\x1f\x8b", "is packed with gzip"),
-    (b"%PDF", "is a PDF"),
-)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Encoding:
-    """How the bytes of a file are text.
-
-    Attributes
-    ----------
-    name : str
-        UTF-8, also with a mark (``utf-8-sig``), UTF-16, or cp1252 where it is neither.
-    n_unreadable : int
-        Bytes of a file in UTF-8 that are not; they are shown escaped.
-    sha256 : str
-        Of the bytes.
-    """
-
-    name: str
-    n_unreadable: int
-    sha256: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,53 +44,6 @@ class Table:
     header: Header
     header_line: int
     rows: Iterator[TableRow]
-
-
-def encoding_of(path: Path) -> Encoding:
-    """How the bytes of a file are text, from all of them, read in blocks.
-
-    Raises
-    ------
-    BadInput
-        If it cannot be read, is empty, or is no text.
-    """
-    check_readable(path)
-    digest, n_bad, n_good = hashlib.sha256(), 0, 0
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    with path.open("rb") as stream:
-        head = stream.read(256)
-        stream.seek(0)
-        while block := stream.read(2**20):
-            digest.update(block)
-            if not block.isascii():
-                text = decoder.decode(block)
-                n_bad += text.count("\ufffd") - block.count(b"\xef\xbf\xbd")
-                n_good += len(text) - len(text.encode("ascii", "ignore"))
-    _check_is_text(head, str(path))
-    name = _marked(head)
-    # A text in UTF-8 that was damaged here and there has more characters of several bytes than damaged ones.
-    if name == "utf-8" and n_bad > n_good - n_bad:
-        name = "cp1252"
-    return Encoding(name=name, n_unreadable=n_bad if name == "utf-8" else 0, sha256=digest.hexdigest())
-
-
-def _marked(head: bytes) -> str:
-    """The encoding that the first bytes give away; UTF-8 if none."""
-    for mark, name in _MARKS:
-        if head.startswith(mark):
-            return name
-    if head[1:2] == b"\0" != head[:1]:
-        return "utf-16-le"
-    return "utf-16-be" if head[:1] == b"\0" != head[1:2] else "utf-8"
-
-
-def _check_is_text(head: bytes, name: str) -> None:
-    start = head.removeprefix(codecs.BOM_UTF8).lstrip()
-    problems = [problem for magic, problem in _OTHER_KINDS if head.startswith(magic)]
-    problems += ["is JSON"] if start[:1] in (b"{", b"[") else []
-    problems += ["is a page of markup"] if start[:1] == b"<" else []
-    if problems:
-        raise BadInput(f"{problems[0]}, not a table of text", file=name, remedy="save it as CSV with a header")
 
 
 @contextmanager
@@ -157,11 +79,21 @@ def open_table(path: Path) -> Iterator[Table]:
         try:
             header = read_header(_header_cells(text, separator))
         except BadInput as error:
-            raise error.at(str(path)) from None
+            raise _with_header_below(error, lines, number).at(str(path)) from None
         rows = _rows(lines, separator, header.n_cells)
         yield Table(
             name=path.name, encoding=encoding, separator=separator, header=header, header_line=number, rows=rows
         )
+
+
+def _with_header_below(error: BadInput, lines: _Lines, number: int) -> BadInput:
+    """What is wrong with a header, with the line further down that looks like one, as under a title."""
+    below = [line for _ in range(_MOST_TITLES) if (line := lines.take()) is not None]
+    for at, text in below:
+        if max(n_known(_header_cells(text, each)) for each in SEPARATORS) >= _LEAST_KNOWN:
+            remedy = f"line {at} seems to name the columns: remove what is above it"
+            return BadInput(error.problem, remedy=remedy, field=f"line {number}", value=error.value)
+    return error
 
 
 def _header_line(lines: _Lines, name: str) -> tuple[int, str]:

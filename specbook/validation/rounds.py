@@ -14,6 +14,7 @@ time beside the products, which a verify pass has as well; where it is shorter, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -110,6 +111,23 @@ def predict_rounds(passes: Passes, constants: Floats) -> Rounds:
     total_s = np.sum(list(terms.values()), axis=0)
     tpot_s = total_s / passes.tokens_per_round + outside_s
     return Rounds(baseline_s=baseline_s, outside_s=outside_s, round_s=total_s, speedup=baseline_s / tpot_s, **terms)
+
+
+# Passes and constants → speedups.
+Model = Callable[[Passes, Floats], Floats]
+
+
+def modelled_speedups(passes: Passes, constants: Floats) -> Floats:
+    """The speedups of :func:`predict_rounds`, as a :data:`Model`.
+
+    Examples
+    --------
+    >>> from specbook.validation.passes import passes_of
+    >>> from specbook.validation.settings import example_setting
+    >>> modelled_speedups(passes_of([example_setting()]), np.zeros(4)).shape
+    (1,)
+    """
+    return predict_rounds(passes, constants).speedup
 
 
 def part_of(rounds: Rounds, index: int) -> dict[str, float]:

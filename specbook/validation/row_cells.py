@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from specbook.checks import BadInput
-from specbook.validation.cells import ContextTokens, context_tokens, is_missing, number, share, whole
+from specbook.validation.cells import is_missing, number, share, whole
 from specbook.validation.columns import Header
+from specbook.validation.context_cells import ContextTokens, context_figure, context_tokens, is_figure
 from specbook.validation.series_row import RowProblem
 from specbook.validation.units import SpeedUnit, speed_unit
 
@@ -121,13 +122,11 @@ class RowCells:
         return value
 
     def lengths(self) -> ContextTokens:
-        """Lengths of context, prompt and output; a cell that says something else is noted and left out."""
-        text, lengths = self.text("context"), ContextTokens()
-        if not is_missing(text):
-            try:
-                lengths = context_tokens(text)
-            except BadInput as error:
-                self.warn("context", error.problem, error.remedy)
+        """Lengths of context, prompt and output.
+
+        A number that cannot be true is refused; words that say no length are noted and left out.
+        """
+        lengths = self._context()
         self.derived += lengths.derived
         prompt, output = self.positive("prompt_tokens"), self.positive("output_tokens")
         return ContextTokens(
@@ -135,6 +134,19 @@ class RowCells:
             prompt=lengths.prompt if prompt is None else prompt,
             output=lengths.output if output is None else output,
         )
+
+    def _context(self) -> ContextTokens:
+        text = self.text("context")
+        if is_missing(text):
+            return ContextTokens()
+        if is_figure(text):
+            figure = self._read("context", lambda cell: context_figure(cell, decimal_comma=self.decimal_comma))
+            return ContextTokens(context=figure)
+        try:
+            return context_tokens(text)
+        except BadInput as error:
+            self.warn("context", error.problem, error.remedy)
+            return ContextTokens()
 
     def unit(self) -> SpeedUnit | None:
         """What the speeds are in; None if that cannot be told."""

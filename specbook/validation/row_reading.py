@@ -11,6 +11,9 @@ from specbook.validation.row_cells import RowCells
 from specbook.validation.series_row import SeriesRow
 from specbook.validation.units import SpeedUnit
 
+# Slower than any drafting: rounds of a thousand passes would yield one token.
+_LEAST_SPEEDUP = 1e-3
+
 
 def series_row(cells: RowCells) -> SeriesRow | None:
     """The row, or None if a cell or the row as a whole is impossible; what was noticed is in ``cells``."""
@@ -93,6 +96,9 @@ def _acceptance(figures: Figures, derived: list[str]) -> tuple[float | None, flo
     if length is None and figures.n_accepted is not None and figures.n_rounds:
         length = 1.0 + figures.n_accepted / figures.n_rounds
         derived.append("tokens per round = 1 + n_accepted ÷ n_rounds")
+    if length is None and draft_length == 0.0:
+        length = 1.0
+        derived.append("tokens per round = 1, as K is 0")
     if length is None and rate is not None and draft_length is not None:
         length = 1.0 + draft_length * rate
         derived.append("tokens per round = 1 + K × acceptance rate")
@@ -106,10 +112,17 @@ def _check_speedup(cells: RowCells, row: SeriesRow) -> None:
     speedup, length = row.speedup, row.tokens_per_round
     if speedup is not None and not (math.isfinite(speedup) and speedup > 0.0):
         cells.refuse("tok_s", "gives no speedup that is a number", "check the baseline")
+    elif speedup is not None and speedup < _LEAST_SPEEDUP:
+        column = _ratio_column(row)
+        cells.refuse(column, f"is {speedup:.3g} times the baseline, which no drafting is", "check the unit of both")
     elif speedup is not None and length is not None and speedup > 1.005 * length:
-        column = "speedup" if row.tokens_per_s is None or row.baseline_tokens_per_s is None else "tok_s"
         cells.warn(
-            column,
+            _ratio_column(row),
             f"is {speedup:.3g} times the baseline, faster than its {length:.3g} tokens per round allow",
             "the two runs differ in more than speculation",
         )
+
+
+def _ratio_column(row: SeriesRow) -> str:
+    """The column that the measured speedup is from."""
+    return "speedup" if row.tokens_per_s is None or row.baseline_tokens_per_s is None else "tok_s"

@@ -11,7 +11,7 @@ from specbook.checks import BadInput
 ACCEPTED = "tok/s total, tok/s per stream, ms/token"
 _LONGEST_UNIT = 120
 _PER_STREAM = re.compile(
-    r"(?:/|\bper|\beach) ?(?:stream|user|request|req|sequence|seq|client|query)s?\b|\bsingle[ -]stream\b"
+    r"(?:/|\bper|\beach)[ -]?(?:stream|user|request|req|sequence|seq|client|query|slot)s?\b|\bsingle[ -]stream\b"
 )
 _TOTAL = re.compile(r"\b(?:total|aggregate|aggregated|(?:over )?(?:all )?(?:streams|users|requests)|system)\b")
 _PERCENT = re.compile(r"[,;]?[^,;]*\bacc[a-z_]*[^,;]*(?:%|percent|pct)[^,;]*")

@@ -15,7 +15,7 @@ from specbook.display.truth_tables import FAILURES, asked_frame, failures_frame,
 from specbook.display.validation_charts import predictions_chart
 from specbook.validation.ablations import ablated
 from specbook.validation.left_out import left_out_validation
-from specbook.validation.scores import best_draft_lengths
+from specbook.validation.scores import CHOICE, best_draft_lengths
 from specbook.validation.yardsticks import yardsticks
 
 
@@ -56,13 +56,13 @@ class TestCharts:
 
     def test_menu_has_every_choice_once(self, frame: pl.DataFrame) -> None:
         labels = menu_labels(frame)
-        choices = best_draft_lengths(frame).select("series", "batch").rows()
+        choices = best_draft_lengths(frame).select(CHOICE).rows()
         assert sorted(labels.values()) == sorted(choices)
 
     @pytest.mark.parametrize("series", [None, "Kimi-K2, gsm8k"])
     def test_page_shows_the_chosen_series_with_its_choice(self, frame: pl.DataFrame, series: str | None) -> None:
         labels = menu_labels(frame)
-        name, batch = labels[series or next(iter(labels))]
+        name, _, _, batch = labels[series or next(iter(labels))]
         svg = to_svg(series_page(frame, series).to_dict())
         assert svg.count(">batch ") == 1  # the sentence
         rows = frame.filter(pl.col("series") == name, pl.col("batch") == batch).sort("draft_length")
@@ -78,7 +78,7 @@ class TestTables:
 
     def test_a_row_is_of_the_first_kind_that_it_fits(self, frame: pl.DataFrame) -> None:
         cuda = frame.filter(series="llamacpp-rtx5060ti_qwen7b-cuda").with_columns(kind=kind_of())
-        assert set(cuda["kind"]) == {"one pair under CUDA"}
+        assert set(cuda["kind"]) == {"one server under CUDA"}
 
     def test_errors_of_a_kind_are_those_of_its_rows(self, frame: pl.DataFrame) -> None:
         scout = frame.filter(target_model="Llama-4-Scout-17B-16E")["error"].drop_nulls()

@@ -68,6 +68,34 @@ def test_charts_are_of_the_kind_that_the_name_says(cli, save, tmp_path: Path, na
     assert (tmp_path / name).read_bytes().startswith(start)
 
 
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        ("H100", "fits several devices; one of h100-sxm5, h100-pcie"),
+        ("8xH200", "--devices 8 is how many"),
+        ("frob", "no such device in the catalogue"),
+        ("h200.json", "no such file"),
+    ],
+)
+def test_a_device_that_is_unclear_is_refused(cli, save, device: str, said: str):
+    outcome = cli("validate", save("mine.csv", SERIES), "--device", device)
+    assert outcome.code == 2
+    assert said in outcome.err
+
+
+def test_a_device_goes_by_the_names_that_rows_may_have(cli, save):
+    path = save("mine.csv", SERIES.replace("H200", ""))
+    found = [cli("validate", path, "--json", "--device", name).out for name in ("NVIDIA H200", "h200-sxm")]
+    assert found[0] == found[1]
+    assert '"h200-sxm"' in found[0]
+
+
+def test_standard_input_is_refused_in_one_line(cli):
+    outcome = cli("validate", "-")
+    assert outcome.code == 2
+    assert "standard input: is not read; save the rows to a file" in outcome.err
+
+
 def test_options_answer_where_rows_do_not_tell_and_only_there(cli, save):
     speeds = "mine,,SGLang,Llama-3.1-8B-Instruct,EAGLE-3,3,1,512,2.9,404,190,tok/s\n"
     told = "mine,H200,SGLang,Llama-3.1-8B-Instruct,EAGLE-3,5,1,512,3.5,447,190,tok/s\n"

@@ -151,6 +151,16 @@ def test_cells_of_a_hostile_file_are_shown_and_never_acted_on(capsys: pytest.Cap
     assert "\\x1b[31m[red]x[/red]\\u202e" in out
 
 
+def test_answers_have_room_where_a_table_has_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    out = _shown(validation_of(compared(2, 1.5, 1.6), incomplete(3, WHICH_H100, hardware="H100")), capsys)
+    lines = [line.strip() for line in out[out.index("rows that lack something") :].splitlines()]
+    assert lines[1] == "hardware: 1"
+    assert len(lines[2].split()) > 3
+
+
 @pytest.mark.parametrize("columns", [80, 120, 200])
 def test_tables_fit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))

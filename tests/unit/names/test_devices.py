@@ -44,6 +44,11 @@ ELSEWHERE = {
     "Ryzen AI Max+ 395": ("strix-halo", None),
     "4 GPUs, L40S": ("l40s", 4),
     "Xeon Platinum 8480+": ("sapphire-rapids", None),
+    "dual 3090": ("rtx-3090", 2),
+    "Quad L4": ("l4", 4),
+    "single H200": ("h200-sxm", 1),
+    "H200:8": ("h200-sxm", 8),
+    "1 node, 8x H200": ("h200-sxm", 8),
 }
 UNCLEAR = {
     "not recorded": "is not recorded: state --device",
@@ -59,6 +64,9 @@ UNCLEAR = {
     "A100-SXM4-40GB": r"lacks \(40gb\)",
     "H100 or A100": "names several devices",
     "8xH100 TP4": "states 2 numbers of devices, 4 and 8",
+    "4 nodes x 8 H100": "is several servers: state --device, and with --devices",
+    "H200 (MIG 1g.18gb)": "is a part of a device",
+    "1/2 H200": "is a part of a device",
     "RTX 3090 80GB": "states 80 GB, where rtx-3090 has 24",
     "RTX 5060 Ti 8GB": "states 8 GB",
     "RTX 3060 8GB": "states 8 GB",
@@ -93,6 +101,16 @@ def test_device_near_another_is_not_taken_for_it(text: str):
     name = device_name(text)
     assert name.profile is None
     assert "--device" in (name.question or "")
+
+
+@pytest.mark.parametrize("text", ["GB300", "RTX 3090 Ti", "H100 NVL"])
+def test_device_near_another_in_name_is_not_proposed(text: str):
+    assert "hardware file of its figures" in (device_name(text).question or "")
+
+
+def test_candidates_are_those_that_the_words_fit():
+    assert device_name("H100").candidates == ("h100-sxm5", "h100-pcie")
+    assert device_name("H100 NVL").candidates == device_name("GH200").candidates == device_name("L4").candidates == ()
 
 
 @pytest.mark.parametrize("known", catalogue_names())

@@ -73,6 +73,8 @@ ENGINES = {
     "ik_llama.cpp": ("ik_llama.cpp", None),
     "native": ("native", None),
     "HF Transformers": ("transformers", None),
+    "LM Studio 0.3": ("lm studio", None),
+    "KoboldCpp": ("koboldcpp", None),
 }
 
 
@@ -109,6 +111,9 @@ def test_eagle_or_mtp_without_a_target_is_asked_about():
         ("EAGLE K=4", (4, None, None)),
         ("AQ-MedAI/Kimi-K2-Instruct-eagle3", (None, None, None)),
         ("MTP, 2 steps", (2, None, None)),
+        ("EAGLE3 topk 4 steps 5 draft tokens 16", (5, 4, 16)),
+        ("EAGLE3 5 steps 4 topk 16 draft tokens", (5, 4, 16)),
+        ("eagle, depth 6 (26 nodes)", (6, None, 26)),
     ],
 )
 def test_sizes_of_a_tree_are_read(text: str, shape: tuple[int | None, ...]):

@@ -111,6 +111,28 @@ def test_format_that_is_not_modelled_is_said():
     assert "q4 k xl, which is not modelled: state --precision" in name.understood
 
 
+@pytest.mark.parametrize(
+    ("text", "unmodelled"), [("Qwen3-8B-W8A8", "w8a8"), ("Qwen3-8B-FP8", None), ("Qwen3-8B", None)]
+)
+def test_format_that_is_not_modelled_is_told_apart_from_none(text: str, unmodelled: str | None):
+    assert model_name(text).unmodelled_format == unmodelled
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [("Llama-3.1-405B", "--target 405B"), ("gemma-2-9b", "--target 9B"), ("Mystery-80B-A3B", "80B-A3B")],
+)
+def test_model_near_another_in_name_is_not_proposed(text: str, plain: str):
+    asked = model_name(text).question or ""
+    assert "state --target with a model of the same shape" in asked
+    assert f"{plain} for a plain shape" in asked
+
+
+def test_path_of_windows_is_a_path():
+    name = model_name("C:\\models\\Llama-3.1-8B-Q4_K_M.gguf")
+    assert (name.spec, name.precision) == (model("Llama-3.1-8B"), "q4_k_m")
+
+
 def test_beginning_of_a_name_says_what_was_taken():
     assert "Qwen3-30B-A3B, Qwen3-30B-A3B-Instruct-2507 have that shape" in model_name("Qwen3-30B").understood
 

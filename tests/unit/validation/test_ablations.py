@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from specbook.validation.ablations import Ablation, ablated, ablations
-from specbook.validation.published_errors import comparable, left_out_ratios
+from specbook.validation.constants import fit_constants
+from specbook.validation.published_errors import KNOWN, comparable, left_out_ratios
 
 # What lengthens a verify pass of a mixture besides experts: activations, arithmetic, attention, communication.
 GROWTH_WITHOUT_EXPERTS = 0.25
@@ -28,6 +29,12 @@ class TestPassesWithoutATerm:
     def test_without_time_outside_decoding_each_workload_is_its_own_fastest(self) -> None:
         passes = _named("outside decoding").passes(comparable("sglang"))
         assert np.array_equal(passes.fastest_tpot_s, passes.baseline_tpot_s)
+
+    def test_without_other_workloads_the_share_outside_decoding_is_fitted_all_the_same(self) -> None:
+        rows, without = comparable("sglang"), _named("outside decoding")
+        passes = without.passes(rows)
+        assert fit_constants(passes, rows.speedups, KNOWN["sglang"], told=without.told)[3] > 0.0
+        assert fit_constants(passes, rows.speedups, KNOWN["sglang"])[3] == 0.0
 
     def test_scaled_passes_meet_the_measured_step_and_keep_the_ratio(self) -> None:
         rows = comparable("sglang")

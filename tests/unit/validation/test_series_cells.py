@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from specbook.checks import BadInput
-from specbook.validation.cells import ContextTokens, context_tokens, is_missing, number, share, whole
+from specbook.validation.cells import is_missing, number, share, whole
+from specbook.validation.context_cells import ContextTokens, context_figure, context_tokens, is_figure
 from specbook.validation.units import speed_unit
 
 
@@ -130,6 +131,24 @@ def test_context_tokens_anything_else_is_refused(text: str):
 
 
 @pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("-5", "no number of tokens"), ("0", "no number of tokens"), ("1e10", "no number of tokens"),
+        ("1,024", "thousands or for decimals"), ("1.024", "write 1024 if it does"), ("4 096", "thousands separator"),
+    ],
+)  # fmt: skip
+def test_context_figure_that_is_no_number_of_tokens_is_refused(text: str, problem: str):
+    assert is_figure(text)
+    with pytest.raises(BadInput, match=problem):
+        context_figure(text)
+
+
+def test_context_figure_may_be_a_mean_in_either_notation():
+    assert context_figure("4096.5") == context_figure("4096,5", decimal_comma=True) == 4096.5
+    assert not any(map(is_figure, ("32k", "167 in", "~500", "80-170", "long")))
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "", "tok/s", "Tokens/s", "t/s", "TPS", "output tok/s total", "tok/s, mean over prompts", "tokens per second",
@@ -141,7 +160,15 @@ def test_speed_unit_totals(text: str):
 
 
 @pytest.mark.parametrize(
-    "text", ["tok/s per stream", "tok/s/user", "tokens/s per request", "output tok/s, each sequence"]
+    "text",
+    [
+        "tok/s per stream",
+        "tok/s/user",
+        "tokens/s per request",
+        "output tok/s, each sequence",
+        "tok/s (per-user)",
+        "t/s/slot",
+    ],
 )
 def test_speed_unit_of_one_stream_is_multiplied_by_the_batch(text: str):
     assert speed_unit(text).total_tokens_per_s(50.0, 8) == 400.0

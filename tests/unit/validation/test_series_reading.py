@@ -39,7 +39,7 @@ def test_read_series_separator_is_told_by_the_header_and_not_by_the_rows(save: S
     ("encoding", "named"),
     [
         ("utf-8", "utf-8"), ("utf-8-sig", "utf-8-sig"), ("utf-16", "utf-16"), ("utf-16-le", "utf-16-le"),
-        ("utf-16-be", "utf-16-be"), ("cp1252", "cp1252"), ("latin-1", "cp1252"),
+        ("utf-16-be", "utf-16-be"), ("utf-32", "utf-32"), ("cp1252", "cp1252"), ("latin-1", "cp1252"),
     ],
 )  # fmt: skip
 def test_read_series_encodings(save: Save, encoding: str, named: str):
@@ -136,6 +136,9 @@ def test_read_series_nul_bytes_in_cells_are_text_or_refused(save: Save):
         (json.dumps([{"target": "a", "tok_s": 1}]).encode(), "is JSON"),
         (b'\xef\xbb\xbf {"a": 1}', "is JSON"),
         (b"<html><table>", "markup"),
+        (bytes(range(256)) * 9, "is binary, not a table of text"),
+        (b"\0" * 500, "is binary"),
+        (b"Results of May,,\ntarget,batch,K,tok_s\na,1,2,3\n", "line 1 = .*line 2 seems to name the columns"),
     ],
 )
 def test_read_series_file_that_is_no_series_is_one_line(save: Save, content: bytes, problem: str):

@@ -65,6 +65,10 @@ def test_a_whole_row_is_what_it_says():
         ({"baseline_tokens_per_s": None}, "a run without speculation"),
         ({"tokens_per_s": None}, "a measured speed"),
         ({"engine": "llama.cpp"}, "weight format of the target: --precision"),
+        ({"engine": "exllamav2"}, "weight format of the target: --precision"),
+        ({"engine": "LM Studio"}, "weight format of the target: --precision"),
+        ({"target": "Llama-3.1-8B-W8A8"}, "weight format of the target: 'w8a8' is not modelled: state --precision"),
+        ({"drafter": "Llama-3.2-1B Q3_K_S"}, "weight format of the drafter: 'q3 k s' is not modelled: state --draft-p"),
     ],
 )
 def test_a_row_without_something_says_what(changes: dict[str, Any], part: str):
@@ -97,6 +101,35 @@ def test_what_the_user_states_answers_and_never_contradicts():
         "h200-sxm", "Llama-3.1-8B", "eagle3", "sglang",
     )  # fmt: skip
     assert (whole.n_devices, whole.precision, whole.context_tokens) == (2, "bf16", 100.0)
+
+
+def test_a_stated_device_is_none_that_the_rows_name_rules_out():
+    (each,) = settings([replace(ROW, hardware="H100")], Overrides(device=catalogue_device("l4")))
+    assert isinstance(each, MissingRow)
+    assert _known(Overrides(device=catalogue_device("h100-pcie")), hardware="H100").device.name == "h100-pcie"
+    own = catalogue_device("l4").model_copy(update={"name": "mine"})
+    assert _known(Overrides(device=own), hardware="H100").device is own
+    assert _known(Overrides(device=catalogue_device("l4")), hardware="RTX 6000").device.name == "l4"
+
+
+def test_a_stated_weight_format_answers_for_one_that_is_not_modelled():
+    assert _known(Overrides(precision="fp8"), target="Llama-3.1-8B-W8A8").precision == "fp8"
+    draft = _known(Overrides(draft_precision="q4_k_s"), drafter="Llama-3.2-1B Q3_K_S")
+    assert (draft.precision, draft.draft_precision) == ("bf16", "q4_k_s")
+
+
+def test_a_stated_target_keeps_the_format_of_the_rows_name():
+    assert _known(Overrides(target="9B"), target="gemma-2-9b-FP8").precision == "fp8"
+    assert "'int8' is not modelled" in _lacks(Overrides(target="9B"), target="gemma-2-9b-INT8")
+
+
+def test_a_drafter_behind_the_target_counts_where_its_own_cell_does_not_tell():
+    pair = "qwen2.5 coder 32b instruct gptq int4 + 0.5b"
+    for drafter in ("", "draft model"):
+        found = _known(target=pair, drafter=drafter)
+        assert (found.precision, found.draft) == ("int4", model("Qwen2.5-Coder-0.5B"))
+    assert _known(target=pair, drafter="EAGLE-3").method == "eagle3"
+    assert _known(Overrides(draft="EAGLE"), target="Llama-3.1-8B + LoRA", drafter="").method == "eagle"
 
 
 def test_a_context_that_nobody_stated_is_assumed_and_says_so():
