@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from specbook.checks import BadInput, check_counts, check_non_negative, shown
+from specbook.checks import BadInput, check_counts, check_non_negative, printable, shown
 from specbook.hardware.profile import HardwareProfile, catalogue_names
 from specbook.names.devices import DeviceName, device_name
 from specbook.names.drafters import DrafterName, drafter_name
@@ -58,12 +58,13 @@ class Overrides:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowNames:
-    """The names of a row, looked up; what a user stated stands in for what the row does not tell."""
+    """The names of a row, looked up; what a user stated stands in for what it does not tell, as ``answers`` say."""
 
     device: DeviceName
     target: ModelName
     drafter: DrafterName
     engine: EngineName
+    answers: tuple[str, ...] = ()
 
 
 def check_overrides(stated: Overrides) -> None:
@@ -108,18 +109,21 @@ def row_names(row: SeriesRow, stated: Overrides) -> RowNames:
     >>> row_names(example_series().rows[0], Overrides()).device.profile.name
     'h200-sxm'
     """
-    device = device_name(row.hardware)
+    device, answers = device_name(row.hardware), []
     if stated.device is not None and _is_meant(stated.device, device):
         device = replace(device, profile=stated.device, question=None)
+        answers.append(f"device {stated.device.name}, as stated")
     target = model_name(row.target)
     if target.spec is None and stated.target is not None:
         target = _with_own_format(_stated_target(stated.target), target)
-    return RowNames(
-        device=device,
-        target=target,
-        drafter=_drafter(row, target, stated),
-        engine=engine_name(row.engine or stated.engine or ""),
-    )
+        answers.append(f"target {'' if target.spec is None else target.spec.name}, as stated")
+    drafter = _drafter(row, target, stated)
+    if stated.draft is not None and drafter.text == stated.draft != row.drafter:
+        answers.append(f"draft {printable(stated.draft)}, as stated")
+    if not row.engine and stated.engine is not None:
+        answers.append(f"engine {printable(stated.engine)}, as stated")
+    engine = engine_name(row.engine or stated.engine or "")
+    return RowNames(device=device, target=target, drafter=drafter, engine=engine, answers=tuple(answers))
 
 
 def _with_own_format(name: ModelName, own: ModelName) -> ModelName:

@@ -22,7 +22,7 @@ _SCHEMA: dict[str, Any] = {
 
 _SIZE = pl.col("error").abs()
 _RANK_CORRELATION = pl.corr("measured_speedup", "predicted_speedup", method="spearman").fill_nan(None)
-_ERRORS = {
+_ERRORS = {  # of rows that draft: without drafts the prediction is the baseline, and its error nothing
     "n_rows": pl.len(),
     "median_absolute_error": _SIZE.median(),
     "p90_absolute_error": _SIZE.quantile(0.9, "linear"),
@@ -84,16 +84,27 @@ def compared_rows(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(pl.col("error").is_not_null())
 
 
+def drafting_rows(compared: pl.DataFrame) -> pl.DataFrame:
+    """Those rows that drafted; rows with K = 0 are candidates for the best K and no test of a prediction.
+
+    Examples
+    --------
+    >>> drafting_rows(pl.DataFrame({"draft_length": [0.0, 3.0]})).height
+    1
+    """
+    return compared.filter(pl.col("draft_length") > 0.0)
+
+
 def _of_all(compared: pl.DataFrame) -> pl.DataFrame:
     choices = best_draft_lengths(compared).select(**_CHOICES)
-    errors = compared.select(**_ERRORS)
+    errors = drafting_rows(compared).select(**_ERRORS)
     return pl.concat([errors, choices], how="horizontal").with_columns(group=pl.lit("all"))
 
 
 def _by_group(compared: pl.DataFrame, by: str) -> pl.DataFrame:
     known = compared.filter(pl.col(by).is_not_null())
     choices = best_draft_lengths(known, by).group_by(by).agg(**_CHOICES)
-    errors = known.group_by(by, maintain_order=True).agg(**_ERRORS)
+    errors = drafting_rows(known).group_by(by, maintain_order=True).agg(**_ERRORS)
     joined = errors.join(choices, on=by, how="left", maintain_order="left").rename({by: "group"})
     return joined.with_columns(pl.col("n_varying_series").fill_null(0))
 

@@ -144,13 +144,17 @@ def _known(row: SeriesRow, named: RowNames, stated: Overrides) -> Setting:
     precision = target_precision(named, stated) or "bf16"
     draft_precision, notes = _draft_precision(named, stated, precision)
     context, context_notes = _context(row, stated)
-    if named.target.precision is None and stated.precision is None:
-        notes = (f"weights in {precision}, as published", *notes)
+    if named.target.precision is None:
+        how = "as published" if stated.precision is None else "as stated"
+        notes = (f"weights in {precision}, {how}", *notes)
+    n_devices = row.n_devices or named.device.n_devices
+    if n_devices is None and stated.n_devices is not None:
+        notes = (*notes, f"{stated.n_devices} devices, as stated")
     length = float(row.draft_length if row.draft_length is not None else named.drafter.depth or 0)
     return Setting(
         row=row,
         device=profile,
-        n_devices=row.n_devices or named.device.n_devices or stated.n_devices,
+        n_devices=n_devices or stated.n_devices,
         target=target,
         draft=named.drafter.draft if method == "draft_model" else None,
         precision=precision,
@@ -162,7 +166,7 @@ def _known(row: SeriesRow, named: RowNames, stated: Overrides) -> Setting:
         batch=int(row.batch or 1),
         context_tokens=context,
         engine=named.engine.engine or row.engine,
-        assumptions=(*row.derived, *notes, *context_notes),
+        assumptions=(*row.derived, *named.answers, *notes, *context_notes),
     )
 
 
@@ -187,9 +191,10 @@ def _context(row: SeriesRow, stated: Overrides) -> tuple[float, tuple[str, ...]]
     """Tokens of context in the mean over an answer."""
     if row.prompt_tokens is not None:
         return row.prompt_tokens + 0.5 * (row.output_tokens or 0.0), ()
-    found = row.context_tokens or stated.context_tokens
-    if found is not None:
-        return found, ()
+    if row.context_tokens is not None:
+        return row.context_tokens, ()
+    if stated.context_tokens is not None:
+        return stated.context_tokens, (f"context of {stated.context_tokens:.0f} tokens, as stated",)
     return ASSUMED_CONTEXT_TOKENS, (f"context of {ASSUMED_CONTEXT_TOKENS:.0f} tokens, as none is stated",)
 
 

@@ -130,7 +130,7 @@ def validation_with(
         frame=frame,
         scores=scored(frame),
         problems=series.problems,
-        conditions=tuple(_conditions(overheads)),
+        conditions=(*_conditions(overheads), *_fitted_to(series, found)),
     )
 
 
@@ -147,6 +147,13 @@ def _conditions(overheads: Sequence[EngineOverheads]) -> Iterator[str]:
             constants = "constant" if each.n_constants == 1 else "constants"
             fitted = f"; {each.n_constants} {constants}, {each.n_series} series, speeds with speculation of other rows"
             yield f"Overheads beside the passes: {each.label}{fitted}."
+
+
+def _fitted_to(series: SeriesFile, found: Sequence[Setting]) -> Iterator[str]:
+    """A warning where a device's calibration was fitted to the very file."""
+    for device in {setting.device.name: setting.device for setting in found}.values():
+        if series.sha256 and any(series.sha256 in each.source for each in device.calibrations.values()):
+            yield f"A calibration of {device.name} was fitted to this very file, and its figures flatter."
 
 
 def example_validation() -> Validation:

@@ -9,6 +9,7 @@ import polars as pl
 
 from specbook.roofline.calibrations import calibration_label
 from specbook.roofline.engine_overheads import EngineOverheads
+from specbook.validation.memory_check import beyond_memory
 from specbook.validation.scores import CHOICE, NEAR_ONE, best_draft_lengths
 from specbook.validation.series import RowProblem
 from specbook.validation.settings import MissingRow, Setting
@@ -45,9 +46,11 @@ def predicted_cells(setting: Setting, overheads: EngineOverheads, terms: Mapping
     """
     speedup, baseline_s = terms["speedup"], terms["baseline_s"]
     low, high = overheads.ratio_interval
+    beyond = beyond_memory(setting)
+    assumptions = setting.assumptions if beyond is None else (*setting.assumptions, beyond)
     return {
-        "status": "completed" if setting.assumptions else "complete",
-        "assumptions": "; ".join(setting.assumptions) or None,
+        "status": "completed" if assumptions else "complete",
+        "assumptions": "; ".join(assumptions) or None,
         "device": setting.device.name,
         "n_devices": setting.n_devices,
         "devices_from": setting.devices_from,

@@ -136,7 +136,8 @@ def test_a_context_that_nobody_stated_is_assumed_and_says_so():
     found = _known()
     assert found.context_tokens == ASSUMED_CONTEXT_TOKENS
     assert "context of 512 tokens, as none is stated" in found.assumptions
-    assert not any("context" in each for each in _known(Overrides(context_tokens=64.0)).assumptions)
+    stated = _known(Overrides(context_tokens=64.0)).assumptions
+    assert [each for each in stated if "context" in each] == ["context of 64 tokens, as stated"]
 
 
 def test_a_checkpoint_by_its_plain_name_is_as_it_was_published():
