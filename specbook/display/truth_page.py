@@ -33,7 +33,7 @@ def compact(frame: pl.DataFrame) -> pl.DataFrame:
     """
     return compared_rows(frame).with_columns(
         pl.format("{} × {}", "n_devices", "device").alias("hardware"),
-        pl.col("drafter").str.split("/").list.last().str.slice(0, 40).alias("series"),
+        pl.col("method").alias("series"),
         target="target_model",
         assumptions=pl.when(pl.col("devices_from") == "inferred").then(pl.lit("devices inferred")),
     )

@@ -64,8 +64,8 @@ def count_sensitivity() -> pl.DataFrame:
     whole = [_errors(rows, "as inferred", lambda each: each)]
     whole += [_errors(rows, name, partial(_times, factor)) for name, factor in (("halved", 0.5), ("doubled", 2.0))]
     doubts = [_doubted(rows, name, count) for name, counts in IN_DOUBT.items() for count in counts]
-    eight_bits = _errors(rows, f"{_LING}: 1, weights in fp8", _in_eight_bits, concerned=_LING)
-    return pl.DataFrame([*whole, *doubts, eight_bits])
+    eight_bits = [_eight_bits(rows, count) for count in (1, 2)]
+    return pl.DataFrame([*whole, *doubts, *eight_bits])
 
 
 def _times(factor: float, setting: Setting) -> Setting:
@@ -79,8 +79,11 @@ def _doubted(rows: Comparable, target: str, count: int) -> dict[str, Any]:
     return _errors(rows, f"{target}: {count}", change, concerned=target)
 
 
-def _in_eight_bits(setting: Setting) -> Setting:
-    return replace(setting, n_devices=1, precision="fp8") if setting.target.name == _LING else setting
+def _eight_bits(rows: Comparable, count: int) -> dict[str, Any]:
+    def change(setting: Setting) -> Setting:
+        return replace(setting, n_devices=count, precision="fp8") if setting.target.name == _LING else setting
+
+    return _errors(rows, f"{_LING}: {count}, weights in fp8", change, concerned=_LING)
 
 
 def _errors(

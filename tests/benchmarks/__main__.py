@@ -34,6 +34,7 @@ from tests.benchmarks.scale_rows import scale_rows
 from tests.benchmarks.serving_rows import serving_rows
 from tests.benchmarks.smollm_rows import smollm_rows
 from tests.benchmarks.sweep_rows import doctrine_space, sweep_rows
+from tests.benchmarks.validation_rows import validation_rows
 from tests.benchmarks.witness_rows import witness_rows
 from tests.browser.chromium import browser, open_page, served
 from tests.browser.test_explorer_page import FIND, PAGE
@@ -233,6 +234,7 @@ PARTS: dict[str, Callable[[], Iterator[Row]]] = {
     "probe": probe_rows,
     "serving": serving_rows,
     "funnel": funnel_rows,
+    "validation": validation_rows,
     "witness": witness_rows,
     "scale": scale_rows,
     "smollm": smollm_rows,
@@ -245,7 +247,7 @@ PARTS: dict[str, Callable[[], Iterator[Row]]] = {
 def main() -> None:
     """Print a line for each promise as it is measured; arguments choose parts by name."""
     where = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}"
-    line = "{:<76}{:>12}{:>12}\n"
+    line = "{:<76}{:>12} {:>11}\n"
     sys.stdout.write(f"specbook, {where}\n{line.format('what', 'promised', 'measured')}")
     for name in sys.argv[1:] or PARTS:
         for row in PARTS[name]():
