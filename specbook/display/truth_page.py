@@ -83,7 +83,7 @@ def rules_chart(frame: pl.DataFrame, title: str) -> Any:
     """
     rows = frame.select("rule", error="median_absolute_error").drop_nulls()
     y = alt.Y("rule:N", title=None, sort=rows["rule"].to_list(), axis=alt.Axis(labelLimit=_LONGEST_NAME_PX))
-    room = alt.Scale(domain=[0.0, 1.18 * max(rows["error"], default=GATE)], nice=False)
+    room = alt.Scale(domain=[0.0, 1.3 * max(rows["error"], default=GATE)], nice=False)
     x = alt.X("error:Q", title="median |error|", scale=room, axis=alt.Axis(format="%", tickCount=6))
     base = alt.Chart(inline(rows, 4)).encode(x=x, y=y)
     bars = base.mark_bar(height=16, color=PALETTE[0]).encode(tooltip=["rule:N", alt.Tooltip("error:Q", format=".1%")])
