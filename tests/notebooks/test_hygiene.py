@@ -77,3 +77,8 @@ class TestNotebook:
         folded = [cell for cell in _code(path) if "hide-cell" in cell.metadata.get("tags", [])]
         assert len(folded) >= 3
         assert all(cell.outputs for cell in folded)
+
+    def test_every_exercise_has_its_question(self, path: Path) -> None:
+        prose = "\n".join(cell.source for cell in _read(path).cells if cell.cell_type == "markdown")
+        exercises = prose[prose.index("## Exercises") : prose.index("## Summary")]
+        assert [line[2] for line in exercises.splitlines() if line[:2] == "**" and line[3:5] == ". "] == ["1", "2", "3"]
